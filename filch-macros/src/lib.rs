@@ -1,0 +1,1 @@
+//! The attributes `#[filch::main]` and `#[filch::test]`.

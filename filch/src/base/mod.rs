@@ -1,0 +1,3 @@
+//! What every other module may use: atomics under one name, and small tools without policy.
+
+pub(crate) mod shim;

@@ -1,0 +1,68 @@
+//! The only file that names loom or std's atomics: everything concurrent imports from here.
+//!
+//! Under `--cfg loom` the types are loom's, so that the models in the leaves explore every
+//! interleaving. Under `--cfg filch_tsan` fences become read-modify-writes, because
+//! ThreadSanitizer does not see fences.
+//!
+//! Not here: locks for user data (`std::sync::Mutex` is fine where no model needs to see it).
+
+#[cfg(loom)]
+pub(crate) use loom::{
+    cell::UnsafeCell,
+    hint::spin_loop,
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize},
+    },
+    thread::yield_now,
+};
+
+#[cfg(not(loom))]
+pub(crate) use std::{
+    hint::spin_loop,
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize},
+    },
+    thread::yield_now,
+};
+
+pub(crate) use std::sync::atomic::Ordering;
+
+/// A memory fence that the model checker and ThreadSanitizer understand.
+#[inline(always)]
+pub(crate) fn fence(order: Ordering) {
+    #[cfg(loom)]
+    loom::sync::atomic::fence(order);
+    #[cfg(all(not(loom), not(filch_tsan)))]
+    std::sync::atomic::fence(order);
+    #[cfg(all(not(loom), filch_tsan))]
+    {
+        static FENCE: AtomicUsize = AtomicUsize::new(0);
+        let _ = order;
+        FENCE.fetch_add(0, Ordering::AcqRel);
+    }
+}
+
+/// `UnsafeCell` with loom's access interface, so that one source serves both.
+#[cfg(not(loom))]
+#[derive(Debug)]
+#[repr(transparent)]
+pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        f(self.0.get())
+    }
+
+    #[inline(always)]
+    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}

@@ -1,0 +1,2 @@
+//! Checks that a reviewer would make.
+fn main() {}
