@@ -1,3 +1,5 @@
 //! filch: one work-stealing runtime for async tasks and CPU jobs, with structure.
 
 mod base;
+mod idle;
+mod timer;

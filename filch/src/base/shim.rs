@@ -11,7 +11,7 @@ pub(crate) use loom::{
     cell::UnsafeCell,
     hint::spin_loop,
     sync::{
-        Mutex, MutexGuard,
+        Condvar, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize},
     },
     thread::yield_now,
@@ -26,6 +26,12 @@ pub(crate) use std::{
     },
     thread::yield_now,
 };
+
+#[cfg(all(
+    not(loom),
+    any(test, not(all(target_os = "linux", target_pointer_width = "64")))
+))]
+pub(crate) use std::sync::Condvar;
 
 pub(crate) use std::sync::atomic::Ordering;
 

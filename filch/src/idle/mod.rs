@@ -1,0 +1,331 @@
+//! Who of a lane is awake, who searches, who sleeps, and whom a push wakes.
+//!
+//! `README.md` beside this file has the protocol, the obligations of its callers and the proof.
+//!
+//! I1. *Publish, fence, look.* A poster pushes, fences and reads the word; a sleeper changes the
+//!     word, fences and reads every source. One of the two sees the other.
+//! I2. A worker is counted awake from the move that removes it from the stack (whoever makes it)
+//!     to its own next `prepare` or `leave`, and always knows whether it is counted searching.
+//! I3. While the lock is free, `sleeping` is the height of the stack.
+//! I4. *The chain.* When `searching` falls to zero other than by a sleep that found nothing, the
+//!     worker that made it fall owes one `notify`.
+//! I5. A ticket is spent once, by `cancel` or `resume`.
+//! I6. ARMED is cleared only while nobody is awake: a worker that is awake and has seen it set
+//!     may rely on it until it sleeps.
+//!
+//! Not here: parkers and threads (the caller unparks whom we name), the queues that are checked
+//! again, how long to search, what the sentry does.
+
+use crossbeam_utils::CachePadded;
+
+use crate::base::shim::{Mutex, MutexGuard, Ordering, fence};
+
+mod sleepers;
+mod word;
+
+#[cfg(all(test, loom))]
+mod model;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use sleepers::{Left, Sleepers};
+pub(crate) use word::{Counts, MAX_WORKERS, Role, Sentry};
+use word::{Move, Word};
+
+/// What the caller of [`Idle::notify`] has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a chosen worker must be unparked, an unwatched lane armed"]
+pub(crate) enum Notify {
+    /// Nothing: somebody searches, or all are awake and the sentry watches.
+    Nobody,
+    /// Unpark this worker. It is counted awake and searching already.
+    Wake(u32),
+    /// All are awake, nobody searches and the sentry does not watch: call [`Idle::arm`].
+    Saturated,
+}
+
+/// What the caller of [`Idle::notify_many`] has to do, besides unparking whom it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "an unwatched lane must be armed"]
+pub(crate) enum NotifyMany {
+    /// Nothing: somebody searches, or the sentry watches.
+    Covered,
+    /// As [`Notify::Saturated`].
+    Saturated,
+}
+
+/// Whether a worker that stopped searching was the last one to search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the last searcher owes a notify (I4)"]
+pub(crate) enum Last {
+    /// Call [`Idle::notify`] once.
+    Yes,
+    No,
+}
+
+/// How a worker that had prepared to sleep came to be awake again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// A notifier removed us: we are searching. Its token may still be on its way.
+    Chosen,
+    /// [`Idle::wake_specific`] or [`Idle::wake_all`] removed us: working, not searching. The
+    /// token may still be on its way.
+    Specific,
+    /// Nobody removed us, we did: working, not searching.
+    Alone,
+}
+
+/// A worker's standing after [`Idle::cancel`] or [`Idle::resume`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the cause says whether this worker is searching, and `last` whether it owes a notify"]
+pub(crate) struct Resumed {
+    pub(crate) cause: Cause,
+    /// `Yes` only after a `cancel` of the last searcher that was not chosen meanwhile (I4).
+    pub(crate) last: Last,
+    /// `Armed` holds until this worker sleeps or leaves (I6); `Unarmed` may change at any time.
+    pub(crate) sentry: Sentry,
+}
+
+/// Evidence that a worker has published that it sleeps.
+#[derive(Debug)]
+#[must_use = "a ticket is spent by cancel or resume (I5)"]
+pub(crate) struct Ticket {
+    id: u32,
+    last: Last,
+}
+
+impl Ticket {
+    /// Whether nobody searched any more once this worker had stopped.
+    pub(crate) fn last_searcher(&self) -> bool {
+        self.last == Last::Yes
+    }
+}
+
+/// One lane's idle set.
+#[derive(Debug)]
+pub(crate) struct Idle {
+    /// Read by every push, written by every change of role.
+    word: CachePadded<Word>,
+    /// Taken only where somebody falls asleep or wakes up.
+    sleepers: Mutex<Sleepers>,
+}
+
+impl Idle {
+    pub(crate) fn new() -> Self {
+        Self {
+            word: CachePadded::new(Word::new()),
+            sleepers: Mutex::new(Sleepers::default()),
+        }
+    }
+
+    /// A worker enters the lane, awake and working. The answer is as in [`Resumed`].
+    ///
+    /// # Panics
+    ///
+    /// If the lane holds [`MAX_WORKERS`] workers.
+    pub(crate) fn join(&self) -> Sentry {
+        let room = |c: Counts| c.awake + c.sleeping < MAX_WORKERS;
+        match self.word.shift_if(Move::Join, room) {
+            Ok(shift) => shift.after.sentry,
+            Err(_) => panic!("a lane holds at most {MAX_WORKERS} workers"),
+        }
+    }
+
+    /// A working worker leaves the lane for good. What is in its queues has been handed over.
+    pub(crate) fn leave(&self) {
+        self.word.shift(Move::Leave);
+    }
+
+    /// Says whom to wake after a push.
+    #[inline]
+    pub(crate) fn notify(&self) -> Notify {
+        // ORDERING: SeqCst pairs with the fence in `prepare` (I1); model: poster_and_sleeper.
+        fence(Ordering::SeqCst);
+        match without_a_wake(self.word.load()) {
+            Some(answer) => answer,
+            None => self.choose(),
+        }
+    }
+
+    #[cold]
+    fn choose(&self) -> Notify {
+        let mut sleepers = self.lock();
+        let step = Move::Wake(1, Role::Searching);
+        match self.word.shift_if(step, |c| without_a_wake(c).is_none()) {
+            Ok(_) => match sleepers.pop(Role::Searching) {
+                Some(id) => Notify::Wake(id),
+                None => unreachable!("the word counts the stack (I3)"),
+            },
+            Err(counts) => without_a_wake(counts).unwrap_or(Notify::Nobody),
+        }
+    }
+
+    /// Says whom to wake after a push of `n` items that are meant to run at once: `woken` gets up
+    /// to `n` workers, each counted awake and searching.
+    pub(crate) fn notify_many(&self, n: usize, woken: &mut Vec<u32>) -> NotifyMany {
+        // ORDERING: SeqCst pairs with the fence in `prepare` (I1), as in `notify`.
+        fence(Ordering::SeqCst);
+        let mut counts = self.word.load();
+        if counts.sleeping > 0 && n > 0 {
+            counts = self.rouse(n, Role::Searching, woken);
+        }
+        match (counts.searching, counts.sentry) {
+            (0, Sentry::Unarmed) if counts.sleeping == 0 => NotifyMany::Saturated,
+            _ => NotifyMany::Covered,
+        }
+    }
+
+    /// Wakes this worker if it sleeps, after a push that only it can take: `true` means unpark it.
+    /// It is counted awake, not searching.
+    pub(crate) fn wake_specific(&self, id: u32) -> bool {
+        // ORDERING: SeqCst pairs with the fence in `prepare` (I1); past it, the lock orders the
+        // caller's push and the sleeper's second look.
+        fence(Ordering::SeqCst);
+        if self.word.load().sleeping == 0 {
+            return false;
+        }
+        let mut sleepers = self.lock();
+        let removed = sleepers.remove(id, Role::Working);
+        if removed {
+            self.word.shift(Move::Wake(1, Role::Working));
+        }
+        removed
+    }
+
+    /// Wakes everybody who sleeps, after a stop flag has been set: `woken` gets all of them, each
+    /// counted awake, not searching.
+    pub(crate) fn wake_all(&self, woken: &mut Vec<u32>) {
+        self.rouse(usize::MAX, Role::Working, woken);
+    }
+
+    fn rouse(&self, at_most: usize, role: Role, woken: &mut Vec<u32>) -> Counts {
+        let mut sleepers = self.lock();
+        let count = sleepers.len().min(at_most);
+        let shift = self.word.shift(Move::Wake(count as u32, role));
+        woken.extend((0..count).map_while(|_| sleepers.pop(role)));
+        shift.after
+    }
+
+    /// A working worker starts to search, unless `limit` others do already.
+    pub(crate) fn try_search(&self, limit: u32) -> bool {
+        self.word
+            .shift_if(Move::Search, |c| c.searching < limit)
+            .is_ok()
+    }
+
+    /// A searching worker has work in hand, and has published what else it moved to its queues.
+    pub(crate) fn found(&self) -> Last {
+        let shift = self.word.shift(Move::StopSearch);
+        last_if(shift.after.searching == 0)
+    }
+
+    /// A searching worker stops without work and without sleeping.
+    pub(crate) fn give_up(&self) -> Last {
+        self.found()
+    }
+
+    /// Publishes that this worker sleeps. The caller now looks at **every** source once more, and
+    /// then calls [`cancel`](Self::cancel) if there is something, or parks and then calls
+    /// [`resume`](Self::resume).
+    ///
+    /// # Panics
+    ///
+    /// If `id` is not below [`MAX_WORKERS`].
+    pub(crate) fn prepare(&self, id: u32, role: Role) -> Ticket {
+        assert!(id < MAX_WORKERS, "worker number {id} is too high");
+        let shift = {
+            let mut sleepers = self.lock();
+            sleepers.push(id);
+            self.word.shift(Move::Sleep(role))
+        };
+        // ORDERING: SeqCst pairs with the fences in `notify`, `notify_many` and `wake_specific`
+        // (I1); model: poster_and_sleeper.
+        fence(Ordering::SeqCst);
+        let last = last_if(role == Role::Searching && shift.after.searching == 0);
+        Ticket { id, last }
+    }
+
+    /// The second look found something: this worker does not sleep.
+    pub(crate) fn cancel(&self, ticket: Ticket) -> Resumed {
+        let (cause, sentry) = self.take_back(ticket.id);
+        let last = match cause {
+            Cause::Chosen => Last::No,
+            Cause::Specific | Cause::Alone => ticket.last,
+        };
+        Resumed {
+            cause,
+            last,
+            sentry,
+        }
+    }
+
+    /// The park has ended, by a token, a deadline, an event or for no reason.
+    pub(crate) fn resume(&self, ticket: Ticket) -> Resumed {
+        let (cause, sentry) = self.take_back(ticket.id);
+        Resumed {
+            cause,
+            last: Last::No,
+            sentry,
+        }
+    }
+
+    fn take_back(&self, id: u32) -> (Cause, Sentry) {
+        let mut sleepers = self.lock();
+        match sleepers.take_back(id) {
+            Left::Alone => {
+                let shift = self.word.shift(Move::Wake(1, Role::Working));
+                (Cause::Alone, shift.after.sentry)
+            }
+            Left::Woken(role) => {
+                let cause = match role {
+                    Role::Searching => Cause::Chosen,
+                    Role::Working => Cause::Specific,
+                };
+                (cause, self.word.load().sentry)
+            }
+        }
+    }
+
+    /// Asks the sentry to watch: `true` means that it did not and must be unparked.
+    pub(crate) fn arm(&self) -> bool {
+        self.word
+            .shift_if(Move::Arm, |c| c.sentry == Sentry::Unarmed)
+            .is_ok()
+    }
+
+    /// The sentry stops watching, if nobody is awake: `true` means that it may sleep until the
+    /// next [`arm`](Self::arm).
+    pub(crate) fn try_disarm(&self) -> bool {
+        let nobody_is_awake = |c: Counts| c.sentry == Sentry::Armed && c.awake == 0;
+        self.word.shift_if(Move::Disarm, nobody_is_awake).is_ok()
+    }
+
+    /// One consistent snapshot, out of date as soon as it is taken.
+    pub(crate) fn counts(&self) -> Counts {
+        self.word.load()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Sleepers> {
+        self.sleepers
+            .lock()
+            .expect("nobody panics while the stack of sleepers is locked")
+    }
+}
+
+/// What a push means in these counters, or `None` if somebody should be woken.
+fn without_a_wake(counts: Counts) -> Option<Notify> {
+    if counts.searching > 0 {
+        return Some(Notify::Nobody);
+    }
+    if counts.sleeping > 0 {
+        return None;
+    }
+    Some(match counts.sentry {
+        Sentry::Armed => Notify::Nobody,
+        Sentry::Unarmed => Notify::Saturated,
+    })
+}
+
+fn last_if(last: bool) -> Last {
+    if last { Last::Yes } else { Last::No }
+}

@@ -1,0 +1,322 @@
+//! Models of I1, I2, I4 and I6. A lost wake-up shows as loom's deadlock report.
+//!
+//! The queues are counters with relaxed operations: whatever visibility a model relies on comes
+//! from the protocol.
+
+use std::time::Instant;
+
+use loom::{
+    model::Builder,
+    sync::Arc,
+    thread::{self, JoinHandle},
+};
+
+use super::{Cause, Counts, Idle, Last, Notify, Role, Sentry};
+use crate::base::{
+    parker::Parker,
+    shim::{AtomicUsize, Ordering},
+};
+
+fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
+}
+
+/// A lane with one shared queue, a mailbox for worker 0, and a parker for each worker.
+struct Lane {
+    idle: Idle,
+    items: AtomicUsize,
+    mail: AtomicUsize,
+    parkers: Vec<Parker>,
+}
+
+impl Lane {
+    fn with_workers(n: usize) -> Arc<Self> {
+        let lane = Self {
+            idle: Idle::new(),
+            items: AtomicUsize::new(0),
+            mail: AtomicUsize::new(0),
+            parkers: (0..n).map(|_| Parker::new()).collect(),
+        };
+        for _ in 0..n {
+            assert_eq!(lane.idle.join(), Sentry::Unarmed);
+        }
+        Arc::new(lane)
+    }
+
+    fn spawn(self: &Arc<Self>, body: impl FnOnce(&Lane) + Send + 'static) -> JoinHandle<()> {
+        let lane = self.clone();
+        thread::spawn(move || body(&lane))
+    }
+
+    fn post(&self) {
+        self.items.fetch_add(1, Ordering::Relaxed);
+        self.notify();
+    }
+
+    fn notify(&self) {
+        if let Notify::Wake(id) = self.idle.notify() {
+            self.parkers[id as usize].unpark();
+        }
+    }
+
+    fn pay(&self, last: Last) {
+        if last == Last::Yes {
+            self.notify();
+        }
+    }
+
+    /// A load first, which may be stale, as in a real queue.
+    fn take(&self, queue: &AtomicUsize) -> bool {
+        let mut n = queue.load(Ordering::Relaxed);
+        while n > 0 {
+            match queue.compare_exchange(n, n - 1, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => n = now,
+            }
+        }
+        false
+    }
+
+    /// Runs worker `id` until it has taken one item; it ends as a working worker.
+    fn work_until_one_item(&self, id: u32, mut role: Role) {
+        loop {
+            if self.take(&self.items) {
+                if role == Role::Searching {
+                    self.pay(self.idle.found());
+                }
+                return;
+            }
+            role = self.sleep(id, role, None);
+        }
+    }
+
+    /// The two-phase sleep. Returns the role in which the worker is awake.
+    fn sleep(&self, id: u32, role: Role, deadline: Option<Instant>) -> Role {
+        let ticket = self.idle.prepare(id, role);
+        let something = self.items.load(Ordering::Relaxed) > 0
+            || (id == 0 && self.mail.load(Ordering::Relaxed) > 0);
+        let resumed = if something {
+            self.idle.cancel(ticket)
+        } else {
+            self.parkers[id as usize].park_until(deadline);
+            self.idle.resume(ticket)
+        };
+        self.pay(resumed.last);
+        match resumed.cause {
+            Cause::Chosen => Role::Searching,
+            Cause::Specific | Cause::Alone => Role::Working,
+        }
+    }
+
+    fn assert_all_working(&self, n: u32) {
+        let expected = Counts {
+            searching: 0,
+            awake: n,
+            sleeping: 0,
+            sentry: Sentry::Unarmed,
+        };
+        assert_eq!(self.idle.counts(), expected);
+    }
+}
+
+#[test]
+fn loom_poster_and_sleeper_never_both_miss_each_other() {
+    explore(4, || {
+        let lane = Lane::with_workers(1);
+        let poster = lane.spawn(Lane::post);
+        lane.work_until_one_item(0, Role::Working);
+        poster.join().unwrap();
+        lane.assert_all_working(1);
+    });
+}
+
+#[test]
+fn loom_two_posters_and_one_sleeper_leave_no_item() {
+    explore(2, || {
+        let lane = Lane::with_workers(1);
+        let posters = [lane.spawn(Lane::post), lane.spawn(Lane::post)];
+        lane.work_until_one_item(0, Role::Working);
+        lane.work_until_one_item(0, Role::Working);
+        for poster in posters {
+            poster.join().unwrap();
+        }
+        lane.assert_all_working(1);
+    });
+}
+
+/// Each worker takes one item and is then busy for ever, as far as the other knows. The poster
+/// may see the searcher and wake nobody; then the searcher owes the other worker its wake-up,
+/// whether it found its item while it searched or by the second look of its sleep.
+#[test]
+fn loom_last_searcher_with_work_wakes_the_next_for_what_it_leaves() {
+    explore(3, || {
+        let lane = Lane::with_workers(2);
+        assert!(lane.idle.try_search(1));
+        let searcher = lane.spawn(|lane| lane.work_until_one_item(0, Role::Searching));
+        let sleeper = lane.spawn(|lane| lane.work_until_one_item(1, Role::Working));
+        lane.post();
+        lane.post();
+        searcher.join().unwrap();
+        sleeper.join().unwrap();
+        lane.assert_all_working(2);
+    });
+}
+
+#[test]
+fn loom_last_searcher_to_park_sees_what_a_poster_left_to_it() {
+    explore(4, || {
+        let lane = Lane::with_workers(1);
+        assert!(lane.idle.try_search(1));
+        let poster = lane.spawn(Lane::post);
+        lane.work_until_one_item(0, Role::Searching);
+        poster.join().unwrap();
+        lane.assert_all_working(1);
+    });
+}
+
+/// A thief moves an item from one queue to its own and stops searching while another searcher
+/// goes to sleep. Whoever is last must see the item or wake somebody who will.
+#[test]
+fn loom_a_batch_moved_by_a_finder_is_seen_by_the_last_sleeper() {
+    explore(4, || {
+        let lane = Lane::with_workers(2);
+        let own = Arc::new(AtomicUsize::new(0));
+        assert!(lane.idle.try_search(2) && lane.idle.try_search(2));
+        let finder = {
+            let own = own.clone();
+            lane.spawn(move |lane| {
+                own.store(1, Ordering::Relaxed);
+                lane.pay(lane.idle.found());
+            })
+        };
+        let mut role = Role::Searching;
+        while own.load(Ordering::Relaxed) == 0 {
+            let ticket = lane.idle.prepare(1, role);
+            let resumed = if own.load(Ordering::Relaxed) > 0 {
+                lane.idle.cancel(ticket)
+            } else {
+                lane.parkers[1].park();
+                lane.idle.resume(ticket)
+            };
+            role = match resumed.cause {
+                Cause::Chosen => Role::Searching,
+                Cause::Specific | Cause::Alone => Role::Working,
+            };
+        }
+        if role == Role::Searching {
+            lane.pay(lane.idle.give_up());
+        }
+        finder.join().unwrap();
+        lane.assert_all_working(2);
+    });
+}
+
+#[test]
+fn loom_mail_and_item_for_one_sleeper_are_both_served() {
+    explore(3, || {
+        let lane = Lane::with_workers(1);
+        let poster = lane.spawn(Lane::post);
+        let sender = lane.spawn(|lane| {
+            lane.mail.fetch_add(1, Ordering::Relaxed);
+            if lane.idle.wake_specific(0) {
+                lane.parkers[0].unpark();
+            }
+        });
+        let (mut role, mut item, mut mail) = (Role::Working, false, false);
+        loop {
+            item |= lane.take(&lane.items);
+            mail |= lane.take(&lane.mail);
+            if item && mail {
+                break;
+            }
+            role = lane.sleep(0, role, None);
+        }
+        if role == Role::Searching {
+            lane.pay(lane.idle.found());
+        }
+        poster.join().unwrap();
+        sender.join().unwrap();
+        lane.assert_all_working(1);
+    });
+}
+
+/// A deadline ends the park while a notifier chooses the worker: it is counted once, in the role
+/// that it was told, and the late token costs at most one spurious return.
+#[test]
+fn loom_deadline_that_meets_a_notifier_keeps_the_counts() {
+    explore(4, || {
+        let lane = Lane::with_workers(1);
+        let poster = lane.spawn(Lane::post);
+        let role = lane.sleep(0, Role::Working, Some(Instant::now()));
+        lane.work_until_one_item(0, role);
+        poster.join().unwrap();
+        lane.assert_all_working(1);
+    });
+}
+
+/// Two sleepers, two posters: concurrent notifiers choose different workers or rely on one that
+/// is on its way.
+#[test]
+fn loom_two_posters_and_two_sleepers_leave_no_item() {
+    explore(2, || {
+        let lane = Lane::with_workers(2);
+        let poster = lane.spawn(Lane::post);
+        let sleeper = lane.spawn(|lane| lane.work_until_one_item(1, Role::Working));
+        lane.post();
+        lane.work_until_one_item(0, Role::Working);
+        poster.join().unwrap();
+        sleeper.join().unwrap();
+        lane.assert_all_working(2);
+    });
+}
+
+#[test]
+fn loom_awake_worker_relies_on_an_armed_sentry() {
+    explore(4, || {
+        let lane = Lane::with_workers(1);
+        let sentry = lane.spawn(|lane| {
+            if lane.idle.arm() {
+                lane.idle.try_disarm();
+            }
+        });
+        let poster = lane.spawn(Lane::post);
+        let ticket = lane.idle.prepare(0, Role::Working);
+        let resumed = lane.idle.resume(ticket);
+        if resumed.sentry == Sentry::Armed {
+            thread::yield_now();
+            assert_eq!(lane.idle.counts().sentry, Sentry::Armed, "I6");
+        }
+        poster.join().unwrap();
+        sentry.join().unwrap();
+    });
+}
+
+/// The sentry sleeps without a deadline only after a disarm, so nobody may arm it in vain.
+#[test]
+fn loom_arm_that_meets_a_disarm_wakes_the_sentry_or_stays() {
+    explore(4, || {
+        let lane = Lane::with_workers(1);
+        assert!(lane.idle.arm());
+        let ticket = lane.idle.prepare(0, Role::Working);
+        let sentry = lane.spawn(|lane| {
+            if lane.idle.try_disarm() {
+                lane.parkers[0].park();
+                assert_eq!(lane.idle.counts().sentry, Sentry::Armed);
+            }
+        });
+        assert_eq!(lane.idle.resume(ticket).cause, Cause::Alone);
+        lane.items.fetch_add(1, Ordering::Relaxed);
+        match lane.idle.notify() {
+            Notify::Nobody => {}
+            Notify::Saturated => {
+                if lane.idle.arm() {
+                    lane.parkers[0].unpark();
+                }
+            }
+            Notify::Wake(_) => unreachable!("nobody sleeps"),
+        }
+        sentry.join().unwrap();
+    });
+}

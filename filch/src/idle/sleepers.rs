@@ -1,0 +1,96 @@
+//! The stack of sleeping workers, and for each worker how it left the stack: plain data.
+//!
+//! S1. A worker is on the stack exactly while its bed is `Asleep`.
+//! S2. Off the stack, the bed keeps the role that the remover gave, until its worker takes it.
+
+use super::word::Role;
+
+/// Where a worker is, as far as sleeping goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bed {
+    Awake,
+    Asleep,
+    /// Removed from the stack by somebody else, into this role; its worker does not know yet.
+    Woken(Role),
+}
+
+/// How a worker that wants to be awake finds its bed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// It was asleep until now and has removed itself.
+    Alone,
+    /// Somebody had removed it, into this role.
+    Woken(Role),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Sleepers {
+    /// Last in, first out: the last to park has the warmest caches.
+    stack: Vec<u32>,
+    /// By worker number; grows when a higher number first sleeps.
+    beds: Vec<Bed>,
+}
+
+impl Sleepers {
+    pub(super) fn len(&self) -> usize {
+        self.stack.len()
+    }
+
+    pub(super) fn push(&mut self, id: u32) {
+        let index = id as usize;
+        if index >= self.beds.len() {
+            self.beds.resize(index + 1, Bed::Awake);
+        }
+        debug_assert_eq!(
+            self.beds[index],
+            Bed::Awake,
+            "worker {id} sleeps twice or dropped a ticket"
+        );
+        self.beds[index] = Bed::Asleep;
+        self.stack.push(id);
+    }
+
+    /// Removes the worker that came last.
+    pub(super) fn pop(&mut self, role: Role) -> Option<u32> {
+        let id = self.stack.pop()?;
+        self.rouse(id, role);
+        Some(id)
+    }
+
+    /// Removes this worker if it is on the stack.
+    pub(super) fn remove(&mut self, id: u32, role: Role) -> bool {
+        if self.beds.get(id as usize) != Some(&Bed::Asleep) {
+            return false;
+        }
+        self.unstack(id);
+        self.rouse(id, role);
+        true
+    }
+
+    /// The worker itself is up and asks how that came.
+    pub(super) fn take_back(&mut self, id: u32) -> Left {
+        let left = match self.beds[id as usize] {
+            Bed::Asleep => {
+                self.unstack(id);
+                Left::Alone
+            }
+            Bed::Woken(role) => Left::Woken(role),
+            Bed::Awake => unreachable!("a ticket is spent once (I5)"),
+        };
+        self.beds[id as usize] = Bed::Awake;
+        left
+    }
+
+    fn rouse(&mut self, id: u32, role: Role) {
+        debug_assert_eq!(self.beds[id as usize], Bed::Asleep, "S1");
+        self.beds[id as usize] = Bed::Woken(role);
+    }
+
+    fn unstack(&mut self, id: u32) {
+        let found = self.stack.iter().rposition(|&other| other == id);
+        debug_assert!(found.is_some(), "S1");
+        if let Some(position) = found {
+            self.stack.remove(position);
+        }
+    }
+}
