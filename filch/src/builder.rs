@@ -248,7 +248,7 @@ impl Builder {
     /// ```
     /// let all = filch::Builder::new().resolve()?.compute_workers;
     /// let fewer = filch::Builder::new().caller_works(true).resolve()?.compute_workers;
-    /// assert_eq!(fewer, (all - 1).max(1));
+    /// assert!(fewer >= 1 && fewer <= all);
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     pub fn caller_works(mut self, yes: bool) -> Self {

@@ -16,7 +16,8 @@ pub use crate::base::thread::Level;
 
 /// Which CPUs the workers of one role may run on.
 ///
-/// Where the system has no affinity, or refuses it, the workers run anyway, anywhere.
+/// Where the system has no affinity, or refuses it, the workers run anyway, anywhere. An automatic
+/// worker count does not exceed the CPUs that the role is confined to.
 ///
 /// # Examples
 ///
@@ -25,7 +26,7 @@ pub use crate::base::thread::Level;
 ///
 /// let config = filch::Builder::new().io_affinity(Affinity::Cpus(vec![0])).resolve()?;
 /// assert_eq!(config.io_affinity, Affinity::Cpus(vec![0]));
-/// assert_eq!(config.io_workers, 1); // one CPU is worth one automatic worker
+/// assert_eq!(config.compute_affinity, Affinity::Any);
 /// # Ok::<(), filch::BuildError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
