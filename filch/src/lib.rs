@@ -3,3 +3,11 @@
 mod base;
 mod idle;
 mod timer;
+
+pub mod builder;
+pub mod config;
+pub mod error;
+
+pub use builder::{Builder, PanicInfo, Role, WorkerInfo};
+pub use config::{Affinity, Config, Level};
+pub use error::{BuildError, ConfigError};

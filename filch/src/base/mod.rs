@@ -1,5 +1,7 @@
 //! What every other module may use: atomics under one name, and small tools without policy.
 
+pub(crate) mod cpus;
 pub(crate) mod parker;
 pub(crate) mod rng;
 pub(crate) mod shim;
+pub(crate) mod thread;

@@ -1,0 +1,223 @@
+//! What a worker asks of the operating system for the thread it runs on: level, CPUs, name.
+//!
+//! H1. Every function acts on the calling thread only.
+//! H2. A refusal is returned, never acted upon: a runtime without the wish granted still runs.
+//! H3. No level but `Display` and `Urgent` ever asks for more than the thread already has.
+//!
+//! Not here: when a worker applies its wishes, and who reports a refusal (the runtime).
+
+use std::io;
+
+/// How urgently the operating system should run a worker's thread.
+///
+/// On Linux a level is a nice value of that one thread; other systems refuse every level but
+/// [`Normal`](Level::Normal). A refusal never stops the runtime.
+///
+/// | level | nice | needs a privilege |
+/// | --- | --- | --- |
+/// | `Background` | 10, or what it is if that is nicer | no, and it cannot be undone without one |
+/// | `Normal` | left as inherited | no |
+/// | `Display` | −4 | `CAP_SYS_NICE` or a raised `RLIMIT_NICE` |
+/// | `Urgent` | −8 | `CAP_SYS_NICE` or a raised `RLIMIT_NICE` |
+///
+/// # Examples
+///
+/// ```
+/// use filch::Level;
+///
+/// let config = filch::Builder::new().compute_level(Level::Background).resolve()?;
+/// assert_eq!(config.compute_level, Level::Background);
+/// assert_eq!(config.io_level, Level::Normal);
+/// assert!(Level::Background < Level::Urgent);
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Level {
+    /// Yields to everything else on the machine.
+    Background,
+    /// As the thread that built the runtime.
+    #[default]
+    Normal,
+    /// Before ordinary work: somebody is watching the result.
+    Display,
+    /// Before `Display`: a late result is a wrong result.
+    Urgent,
+}
+
+/// Longest thread name that Linux keeps, in bytes.
+const NAME_BYTES: usize = 15;
+
+/// Gives the calling thread `level`.
+///
+/// # Errors
+///
+/// The operating system's refusal, or [`io::ErrorKind::Unsupported`] where levels do not exist.
+pub(crate) fn apply_level(level: Level) -> io::Result<()> {
+    match level {
+        Level::Normal => Ok(()),
+        Level::Background => os::set_nice(os::nice()?.max(10)),
+        Level::Display => os::set_nice(-4),
+        Level::Urgent => os::set_nice(-8),
+    }
+}
+
+/// Confines the calling thread to `cpus`, which are indices as the system counts them.
+///
+/// # Errors
+///
+/// `InvalidInput` for an empty list, the system's refusal (none of the CPUs may be used), or
+/// `Unsupported`.
+pub(crate) fn set_affinity(cpus: &[usize]) -> io::Result<()> {
+    if cpus.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no CPU given"));
+    }
+    os::set_affinity(cpus)
+}
+
+/// The CPUs that the calling thread may run on, ascending; empty where the system cannot tell.
+pub(crate) fn current_affinity() -> Vec<usize> {
+    os::affinity().unwrap_or_default()
+}
+
+/// Names the calling thread for debuggers and `top`; Linux keeps the first 15 bytes.
+///
+/// # Errors
+///
+/// `InvalidInput` for a name with a NUL byte, or `Unsupported`.
+pub(crate) fn set_name(name: &str) -> io::Result<()> {
+    let kept = &name[..name.floor_char_boundary(NAME_BYTES)];
+    os::set_name(&std::ffi::CString::new(kept)?)
+}
+
+/// `prefix-suffix`, with the prefix cut so that the suffix survives Linux's 15 bytes.
+///
+/// The suffix tells workers apart, so it must not be what gets lost.
+pub(crate) fn name_with_suffix(prefix: &str, suffix: &str) -> String {
+    let room = NAME_BYTES.saturating_sub(suffix.len() + 1);
+    let kept = &prefix[..prefix.floor_char_boundary(room)];
+    if kept.is_empty() {
+        suffix.to_owned()
+    } else {
+        format!("{kept}-{suffix}")
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod os {
+    use std::{ffi::CStr, io};
+
+    /// One word of the kernel's CPU mask.
+    type Word = libc::c_ulong;
+    const WORD_BITS: usize = Word::BITS as usize;
+    /// Bound on the mask that is tried, in words: more CPUs than any kernel is built for.
+    const MASK_WORDS_LIMIT: usize = 1 << 14;
+
+    fn check(result: libc::c_int) -> io::Result<()> {
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
+    fn thread_id() -> libc::id_t {
+        // SAFETY: gettid has no preconditions and cannot fail.
+        let tid = unsafe { libc::gettid() };
+        tid.unsigned_abs()
+    }
+
+    pub(super) fn nice() -> io::Result<libc::c_int> {
+        // The raw call returns 20 − nice, so a failure and a nice value of −1 stay apart.
+        // SAFETY: getpriority takes two integers and touches no memory of ours.
+        let raw = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, thread_id()) };
+        if raw < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(20 - raw as libc::c_int)
+    }
+
+    pub(super) fn set_nice(nice: libc::c_int) -> io::Result<()> {
+        // SAFETY: setpriority takes integers only; with a thread id it concerns that thread (H1).
+        check(unsafe { libc::setpriority(libc::PRIO_PROCESS as _, thread_id(), nice) })
+    }
+
+    pub(super) fn set_affinity(cpus: &[usize]) -> io::Result<()> {
+        let last = cpus.iter().copied().max().unwrap_or(0);
+        let words = last / WORD_BITS + 1;
+        if words > MASK_WORDS_LIMIT {
+            let reason = format!("there is no CPU {last}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        }
+        let mut mask: Vec<Word> = vec![0; words];
+        for &cpu in cpus {
+            mask[cpu / WORD_BITS] |= 1 << (cpu % WORD_BITS);
+        }
+        let (bytes, mask) = (size_of_val(&mask[..]), mask.as_ptr());
+        // SAFETY: `mask` points to `bytes` readable bytes, aligned for words, and the kernel
+        // reads no more than that; the pointer's type is nominal, masks have any length.
+        check(unsafe { libc::sched_setaffinity(0, bytes, mask.cast()) })
+    }
+
+    pub(super) fn affinity() -> io::Result<Vec<usize>> {
+        let mut words = 1024 / WORD_BITS;
+        loop {
+            let mut mask: Vec<Word> = vec![0; words];
+            let bytes = size_of_val(&mask[..]);
+            // SAFETY: `mask` has `bytes` writable bytes, aligned for words; the kernel writes at
+            // most that many, and refuses a mask that is too short.
+            let result =
+                check(unsafe { libc::sched_getaffinity(0, bytes, mask.as_mut_ptr().cast()) });
+            match result {
+                Ok(()) => return Ok(set_bits(&mask)),
+                Err(e) if e.raw_os_error() == Some(libc::EINVAL) && words < MASK_WORDS_LIMIT => {
+                    words *= 2;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    fn set_bits(mask: &[Word]) -> Vec<usize> {
+        let is_set = |cpu: &usize| mask[cpu / WORD_BITS] & (1 << (cpu % WORD_BITS)) != 0;
+        (0..mask.len() * WORD_BITS).filter(is_set).collect()
+    }
+
+    pub(super) fn set_name(name: &CStr) -> io::Result<()> {
+        // SAFETY: pthread_self has no preconditions.
+        let this = unsafe { libc::pthread_self() };
+        // SAFETY: `this` is the running thread, `name` ends with NUL and outlives the call.
+        match unsafe { libc::pthread_setname_np(this, name.as_ptr()) } {
+            0 => Ok(()),
+            code => Err(io::Error::from_raw_os_error(code)),
+        }
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+mod os {
+    use std::{ffi::CStr, io};
+
+    pub(super) fn nice() -> io::Result<i32> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn set_nice(_: i32) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn set_affinity(_: &[usize]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn affinity() -> io::Result<Vec<usize>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn set_name(_: &CStr) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,118 @@
+use std::{io, thread};
+
+use super::{Level, apply_level, current_affinity, name_with_suffix, set_affinity, set_name};
+
+/// Levels and affinity stick to a thread, so each test spends one of its own.
+fn on_a_fresh_thread<R: Send>(f: impl FnOnce() -> R + Send) -> R {
+    thread::scope(|s| s.spawn(f).join().expect("the test thread panicked"))
+}
+
+#[test]
+fn normal_level_changes_nothing_and_succeeds() {
+    assert!(apply_level(Level::Normal).is_ok());
+}
+
+#[test]
+fn empty_affinity_is_refused() {
+    let error = set_affinity(&[]).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+}
+
+#[test]
+fn long_prefix_is_cut_and_the_suffix_survives() {
+    assert_eq!(name_with_suffix("filch", "io-3"), "filch-io-3");
+    assert_eq!(
+        name_with_suffix("a-very-long-name", "cpu-511"),
+        "a-very--cpu-511"
+    );
+    assert_eq!(name_with_suffix("ééééé", "cpu-5110"), "ééé-cpu-5110");
+    assert_eq!(
+        name_with_suffix("x", "a-suffix-of-twenty-b"),
+        "a-suffix-of-twenty-b"
+    );
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use super::*;
+
+    fn nice() -> i32 {
+        super::super::os::nice().expect("getpriority")
+    }
+
+    #[test]
+    fn background_succeeds_and_stays_on_its_thread() {
+        let before = nice();
+        let inside = on_a_fresh_thread(|| {
+            apply_level(Level::Background).expect("anybody may become nicer");
+            nice()
+        });
+        assert_eq!(inside, before.max(10));
+        assert_eq!(nice(), before, "the level leaked to another thread");
+    }
+
+    #[test]
+    fn background_never_raises_a_nicer_thread() {
+        on_a_fresh_thread(|| {
+            super::super::os::set_nice(15).expect("anybody may become nicer");
+            apply_level(Level::Background).expect("nothing to do");
+            assert_eq!(nice(), 15);
+        });
+    }
+
+    #[test]
+    fn raising_is_granted_or_refused_without_harm() {
+        for (level, value) in [(Level::Display, -4), (Level::Urgent, -8)] {
+            on_a_fresh_thread(|| {
+                let before = nice();
+                match apply_level(level) {
+                    Ok(()) => assert_eq!(nice(), value),
+                    Err(error) => {
+                        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+                        assert_eq!(nice(), before);
+                    }
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn affinity_round_trips_through_one_cpu() {
+        let all = current_affinity();
+        assert!(!all.is_empty());
+        let last = *all.last().expect("checked above");
+        on_a_fresh_thread(|| {
+            set_affinity(&[last]).expect("the CPU was in the mask");
+            assert_eq!(current_affinity(), [last]);
+            set_affinity(&all).expect("all of them were in the mask");
+            assert_eq!(current_affinity(), all);
+        });
+        assert_eq!(current_affinity(), all, "the mask leaked to another thread");
+    }
+
+    #[test]
+    fn affinity_to_cpus_that_do_not_exist_is_refused() {
+        on_a_fresh_thread(|| {
+            let before = current_affinity();
+            assert!(set_affinity(&[1 << 19]).is_err());
+            assert_eq!(
+                set_affinity(&[usize::MAX]).unwrap_err().kind(),
+                io::ErrorKind::InvalidInput
+            );
+            assert_eq!(current_affinity(), before);
+        });
+    }
+
+    #[test]
+    fn name_reaches_the_kernel_cut_to_fifteen_bytes() {
+        on_a_fresh_thread(|| {
+            set_name("filch-io-123456789").expect("no NUL inside");
+            let comm = std::fs::read_to_string("/proc/thread-self/comm").expect("procfs");
+            assert_eq!(comm.trim_end(), "filch-io-123456");
+            assert_eq!(
+                set_name("a\0b").unwrap_err().kind(),
+                io::ErrorKind::InvalidInput
+            );
+        });
+    }
+}

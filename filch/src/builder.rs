@@ -1,0 +1,351 @@
+//! From wishes to numbers: collects what the program sets, and settles the rest.
+//!
+//! B1. The program wins over the environment, the environment over the machine.
+//! B2. A resolved `Config` is valid and has worker counts from 1 to `max_workers`.
+//!
+//! Not here: starting the threads (runtime.rs).
+
+use std::{env, ffi::OsString};
+
+use crate::{
+    base::cpus::{Machine, Within},
+    config::{
+        Affinity, Config, Level,
+        env::{Chosen, Environment},
+    },
+    error::BuildError,
+};
+
+mod hooks;
+mod tuning;
+
+pub(crate) use hooks::Hooks;
+pub use hooks::{PanicInfo, Role, WorkerInfo};
+
+/// Sets up a runtime.
+///
+/// What the program leaves open is filled from the environment, and what that leaves open from
+/// the machine. Open are a worker count of 0, a `None`, and a thread name, a `max_workers` or a
+/// `single_thread` that was never set. So a variable never overrules a choice of the program.
+///
+/// | variable | fills | format |
+/// | --- | --- | --- |
+/// | `FILCH_WORKERS` | both worker counts | a number; 0 is automatic |
+/// | `FILCH_IO_WORKERS` | [`Config::io_workers`], before `FILCH_WORKERS` | a number; 0 is automatic |
+/// | `FILCH_COMPUTE_WORKERS` | [`Config::compute_workers`], likewise | a number; 0 is automatic |
+/// | `FILCH_MAX_WORKERS` | [`Config::max_workers`] | a number |
+/// | `FILCH_STACK_SIZE` | [`Config::stack_size`] | bytes |
+/// | `FILCH_SEED` | [`Config::seed`] | a number, or hexadecimal after `0x` |
+/// | `FILCH_SINGLE_THREAD` | [`Config::single_thread`], unless the program asks for several workers | `1`, `true`, `0` or `false` |
+/// | `FILCH_THREAD_NAME` | [`Config::thread_name`] | text |
+///
+/// A variable that cannot be understood is an error, even where it would not have been used.
+///
+/// # Examples
+///
+/// ```
+/// let config = filch::Builder::new().io_workers(2).thread_name("web").resolve()?;
+/// assert_eq!(config.io_workers, 2);
+/// assert!(config.compute_workers >= 1);
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "a builder does nothing until it builds"]
+pub struct Builder {
+    config: Config,
+    chosen: Chosen,
+    pub(crate) hooks: Hooks,
+}
+
+impl Builder {
+    /// Starts with every default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let config = filch::Builder::new().resolve()?;
+    /// assert_eq!(config.ring_capacity, 256);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Replaces all parameters at once; hooks stay.
+    ///
+    /// Every field counts as set by the program, yet open values stay open.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mut config = filch::Config::default();
+    /// config.compute_workers = 3;
+    /// let resolved = filch::Builder::new().ring_capacity(512).config(config).resolve()?;
+    /// assert_eq!((resolved.compute_workers, resolved.ring_capacity), (3, 256));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
+        self.chosen = Chosen::ALL;
+        self
+    }
+
+    /// Applies the environment and the machine, and checks the result.
+    ///
+    /// Building a runtime does the same; this shows what it would use.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let config = filch::Builder::new().workers(1000).max_workers(8).resolve()?;
+    /// assert_eq!((config.io_workers, config.compute_workers), (8, 8));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::Environment`] for a variable that cannot be understood, and
+    /// [`BuildError::Config`] for a parameter that makes no sense.
+    pub fn resolve(&self) -> Result<Config, BuildError> {
+        self.resolve_on(|variable| env::var_os(variable), &Machine::detect())
+    }
+
+    /// The same for a given environment and machine.
+    pub(crate) fn resolve_on(
+        &self,
+        lookup: impl Fn(&str) -> Option<OsString>,
+        machine: &Machine,
+    ) -> Result<Config, BuildError> {
+        let mut config = self.config.clone();
+        Environment::parse(lookup)?.apply(&mut config, self.chosen);
+        config.validate()?;
+        settle_workers(&mut config, machine);
+        debug_assert!(config.validate().is_ok());
+        Ok(config)
+    }
+}
+
+/// Makes both worker counts concrete (B2).
+fn settle_workers(config: &mut Config, machine: &Machine) {
+    if config.single_thread {
+        (config.io_workers, config.compute_workers) = (1, 1);
+        return;
+    }
+    if config.io_workers == 0 {
+        config.io_workers = automatic(config, &config.io_affinity, machine);
+    }
+    if config.compute_workers == 0 {
+        let caller = usize::from(config.caller_works);
+        config.compute_workers = automatic(config, &config.compute_affinity, machine) - caller;
+    }
+    config.io_workers = config.io_workers.clamp(1, config.max_workers);
+    config.compute_workers = config.compute_workers.clamp(1, config.max_workers);
+}
+
+fn automatic(config: &Config, affinity: &Affinity, machine: &Machine) -> usize {
+    let within = match affinity {
+        Affinity::Cpus(cpus) => Within::Cpus(cpus),
+        Affinity::Any | Affinity::PinEach => Within::Mask,
+    };
+    if config.physical_cores {
+        machine.cores(within)
+    } else {
+        machine.cpus(within)
+    }
+}
+
+/// Workers and their threads.
+impl Builder {
+    /// Sets the number of I/O workers; 0 is automatic.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(filch::Builder::new().io_workers(3).resolve()?.io_workers, 3);
+    /// assert!(filch::Builder::new().io_workers(0).resolve()?.io_workers >= 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn io_workers(mut self, workers: usize) -> Self {
+        self.config.io_workers = workers;
+        self
+    }
+
+    /// Sets the number of compute workers; 0 is automatic.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(filch::Builder::new().compute_workers(3).resolve()?.compute_workers, 3);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn compute_workers(mut self, workers: usize) -> Self {
+        self.config.compute_workers = workers;
+        self
+    }
+
+    /// Sets the number of workers of both roles: so many of each.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let config = filch::Builder::new().workers(2).resolve()?;
+    /// assert_eq!((config.io_workers, config.compute_workers), (2, 2));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn workers(self, workers: usize) -> Self {
+        self.io_workers(workers).compute_workers(workers)
+    }
+
+    /// Sets the most workers per role; greater counts are cut to it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(filch::Builder::new().workers(9).max_workers(4).resolve()?.io_workers, 4);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn max_workers(mut self, workers: usize) -> Self {
+        self.config.max_workers = workers;
+        self.chosen.max_workers = true;
+        self
+    }
+
+    /// Chooses whether one worker plays both roles.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let config = filch::Builder::new().single_thread(true).resolve()?;
+    /// assert!(config.single_thread);
+    /// assert_eq!((config.io_workers, config.compute_workers), (1, 1));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn single_thread(mut self, yes: bool) -> Self {
+        self.config.single_thread = yes;
+        self.chosen.single_thread = true;
+        self
+    }
+
+    /// Chooses whether automatic counts count cores instead of hardware threads.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let threads = filch::Builder::new().resolve()?.compute_workers;
+    /// let cores = filch::Builder::new().physical_cores(true).resolve()?.compute_workers;
+    /// assert!(cores <= threads);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn physical_cores(mut self, yes: bool) -> Self {
+        self.config.physical_cores = yes;
+        self
+    }
+
+    /// Chooses whether the automatic count leaves one CPU to the thread that waits for jobs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let all = filch::Builder::new().resolve()?.compute_workers;
+    /// let fewer = filch::Builder::new().caller_works(true).resolve()?.compute_workers;
+    /// assert!(fewer >= 1 && fewer <= all);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn caller_works(mut self, yes: bool) -> Self {
+        self.config.caller_works = yes;
+        self
+    }
+
+    /// Sets the prefix of the threads' names.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(filch::Builder::new().thread_name("db").resolve()?.thread_name, "db");
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn thread_name(mut self, prefix: impl Into<String>) -> Self {
+        self.config.thread_name = prefix.into();
+        self.chosen.thread_name = true;
+        self
+    }
+
+    /// Sets the stack of each thread, in bytes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let config = filch::Builder::new().stack_size(1 << 20).resolve()?;
+    /// assert_eq!(config.stack_size, Some(1 << 20));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.config.stack_size = Some(bytes);
+        self
+    }
+
+    /// Sets how urgently the system should run I/O workers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use filch::Level;
+    ///
+    /// assert_eq!(filch::Builder::new().io_level(Level::Display).resolve()?.io_level, Level::Display);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn io_level(mut self, level: Level) -> Self {
+        self.config.io_level = level;
+        self
+    }
+
+    /// Sets how urgently the system should run compute workers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use filch::Level;
+    ///
+    /// let config = filch::Builder::new().compute_level(Level::Background).resolve()?;
+    /// assert_eq!(config.compute_level, Level::Background);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn compute_level(mut self, level: Level) -> Self {
+        self.config.compute_level = level;
+        self
+    }
+
+    /// Sets the CPUs of the I/O workers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use filch::Affinity;
+    ///
+    /// let config = filch::Builder::new().io_affinity(Affinity::PinEach).resolve()?;
+    /// assert_eq!(config.io_affinity, Affinity::PinEach);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn io_affinity(mut self, affinity: Affinity) -> Self {
+        self.config.io_affinity = affinity;
+        self
+    }
+
+    /// Sets the CPUs of the compute workers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use filch::Affinity;
+    ///
+    /// let error = filch::Builder::new().compute_affinity(Affinity::Cpus(vec![])).resolve();
+    /// assert!(error.unwrap_err().to_string().contains("`compute_affinity`: lists no CPU"));
+    /// ```
+    pub fn compute_affinity(mut self, affinity: Affinity) -> Self {
+        self.config.compute_affinity = affinity;
+        self
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

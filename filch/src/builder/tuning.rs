@@ -1,0 +1,121 @@
+//! The setters that only tune, as a table; and the setters of hooks.
+//!
+//! Not here: what each parameter means and its default (config.rs).
+
+use std::{sync::Arc, time::Duration};
+
+use crate::builder::{Builder, PanicInfo, WorkerInfo};
+
+/// For each row a setter, documented with an example that sets the value and reads the result.
+macro_rules! setters {
+    ($($(#[doc = $doc:literal])* $field:ident: $kind:ty, $value:expr => $stored:expr;)*) => {
+        /// Tuning.
+        impl Builder {
+            $(
+                $(#[doc = $doc])*
+                #[doc = concat!("\n\nSee [`Config::", stringify!($field), "`](crate::Config::", stringify!($field), ").")]
+                ///
+                /// # Examples
+                ///
+                /// ```
+                #[doc = concat!("let config = filch::Builder::new().", stringify!($field), "(", stringify!($value), ").resolve()?;")]
+                #[doc = concat!("assert_eq!(config.", stringify!($field), ", ", stringify!($stored), ");")]
+                /// # Ok::<(), filch::BuildError>(())
+                /// ```
+                pub fn $field(mut self, value: $kind) -> Self {
+                    self.config.$field = value.into();
+                    self
+                }
+            )*
+        }
+    };
+}
+
+setters! {
+    /// Sets how many tasks a worker's ring holds.
+    ring_capacity: usize, 512 => 512;
+    /// Sets how many ticks pass between two looks at the injector, at the start.
+    global_interval: usize, 31 => 31;
+    /// Sets how many tasks a worker takes from the injector at once.
+    global_batch: usize, 8 => 8;
+    /// Sets how many polls pass between two visits to the I/O driver.
+    io_interval: usize, 31 => 31;
+    /// Sets how many tasks a worker runs from its own ring in one step.
+    local_budget: usize, 31 => 31;
+    /// Sets how many pinned tasks a worker runs in one step.
+    private_budget: usize, 16 => 16;
+    /// Sets how many timers a worker fires in one step.
+    timer_budget: usize, 32 => 32;
+    /// Sets how many probes a search for work makes before it yields.
+    explore_tries: usize, 40 => Some(40);
+    /// Sets how often a searcher yields before it gives up.
+    explore_yields: usize, 10 => 10;
+    /// Sets how many workers of a lane may search at the same time.
+    searcher_limit: usize, 1 => Some(1);
+    /// Sets how often in a row the newest-task slot is served.
+    slot_streak: usize, 1 => 1;
+    /// Sets how many spare threads may stand in for blocked I/O workers.
+    io_spares: usize, 4 => 4;
+    /// Sets how many spare threads may stand in for waiting compute workers.
+    compute_spares: usize, 4 => Some(4);
+    /// Sets how long an idle spare waits before its thread ends.
+    spare_keep_alive: Duration, std::time::Duration::from_millis(200) => std::time::Duration::from_millis(200);
+    /// Sets how often the sentry looks for stuck workers.
+    sentry_period: Duration, std::time::Duration::from_millis(2) => std::time::Duration::from_millis(2);
+    /// Sets how many tasks a worker with a full ring hands over in one go.
+    outbound_batch: usize, 64 => Some(64);
+    /// Sets how many independent queues make up the injector.
+    injector_shards: usize, 8 => 8;
+    /// Sets how many operations a task may complete in one poll.
+    poll_budget: usize, 64 => 64;
+    /// Sets the seed of everything random.
+    seed: u64, 7 => Some(7);
+}
+
+/// Hooks; a second call replaces the first.
+impl Builder {
+    /// Runs `hook` on each worker's thread before its first task.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let builder = filch::Builder::new().on_thread_start(|worker| {
+    ///     println!("{:?} worker {} starts", worker.role, worker.index);
+    /// });
+    /// assert!(format!("{builder:?}").contains("on_thread_start: true"));
+    /// ```
+    pub fn on_thread_start(mut self, hook: impl Fn(WorkerInfo) + Send + Sync + 'static) -> Self {
+        self.hooks.on_thread_start = Some(Arc::new(hook));
+        self
+    }
+
+    /// Runs `hook` on each worker's thread after its last task.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let builder = filch::Builder::new().on_thread_stop(|worker| {
+    ///     println!("{:?} worker {} stops", worker.role, worker.index);
+    /// });
+    /// assert!(format!("{builder:?}").contains("on_thread_stop: true"));
+    /// ```
+    pub fn on_thread_stop(mut self, hook: impl Fn(WorkerInfo) + Send + Sync + 'static) -> Self {
+        self.hooks.on_thread_stop = Some(Arc::new(hook));
+        self
+    }
+
+    /// Hands each panic that no handle can deliver to `hook`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let builder = filch::Builder::new().on_panic(|panic| {
+    ///     eprintln!("task {} panicked: {}", panic.task, panic.message());
+    /// });
+    /// assert!(format!("{builder:?}").contains("on_panic: true"));
+    /// ```
+    pub fn on_panic(mut self, hook: impl Fn(PanicInfo) + Send + Sync + 'static) -> Self {
+        self.hooks.on_panic = Some(Arc::new(hook));
+        self
+    }
+}

@@ -1,0 +1,226 @@
+//! Every tuning parameter: its unit, its default, and where that default comes from.
+//!
+//! C1. `Config` is plain data; a value that makes no sense is found by `validate`, not at use.
+//! C2. Each default is marked *measured* (a benchmark chose it) or *guessed* (taste or a peer did).
+//! C3. An open value (a worker count of 0, a `None`) means that somebody else decides: the
+//!     environment, the machine, or another field.
+//!
+//! Not here: who sets what (builder.rs), and what the parameters do (the modules they tune).
+
+use std::time::Duration;
+
+pub(crate) mod env;
+mod validate;
+
+pub use crate::base::thread::Level;
+
+/// Which CPUs the workers of one role may run on.
+///
+/// Where the system has no affinity, or refuses it, the workers run anyway, anywhere. An automatic
+/// worker count does not exceed the CPUs that the role is confined to.
+///
+/// # Examples
+///
+/// ```
+/// use filch::Affinity;
+///
+/// let config = filch::Builder::new().io_affinity(Affinity::Cpus(vec![0])).resolve()?;
+/// assert_eq!(config.io_affinity, Affinity::Cpus(vec![0]));
+/// assert_eq!(config.compute_affinity, Affinity::Any);
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Affinity {
+    /// Wherever the system puts them.
+    #[default]
+    Any,
+    /// Worker *i* on the *i*-th CPU that the process may use, starting over when they run out.
+    PinEach,
+    /// All of them on these CPUs, counted as the system counts.
+    Cpus(Vec<usize>),
+}
+
+impl Affinity {
+    /// Where worker `index` of the role belongs; `None` leaves it alone.
+    ///
+    /// `usable` are the CPUs that the process may use.
+    pub(crate) fn cpus_for(&self, index: usize, usable: &[usize]) -> Option<Vec<usize>> {
+        match self {
+            Self::Any => None,
+            Self::PinEach => usable
+                .get(index % usable.len().max(1))
+                .map(|&cpu| vec![cpu]),
+            Self::Cpus(cpus) => Some(cpus.clone()),
+        }
+    }
+}
+
+/// All tuning parameters of a runtime, as plain data.
+///
+/// Usually set one by one through the [`Builder`](crate::Builder). Fields may be added, so outside
+/// this crate a `Config` starts as the default and is changed field by field.
+///
+/// # Examples
+///
+/// ```
+/// let mut config = filch::Config::default();
+/// config.io_workers = 2;
+/// config.ring_capacity = 512;
+/// assert!(config.validate().is_ok());
+///
+/// config.ring_capacity = 100;
+/// assert_eq!(
+///     config.validate().unwrap_err().to_string(),
+///     "`ring_capacity`: 100 is not a power of two between 2 and 32768",
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Config {
+    /// Threads that run async tasks, timers and completions. Default 0, *guessed*: automatic, as
+    /// many as CPUs that the process may use.
+    pub io_workers: usize,
+    /// Threads that run jobs. Default 0, *guessed*: automatic, as many as CPUs that the process may
+    /// use.
+    pub compute_workers: usize,
+    /// Most threads per role, spares apart; greater counts are cut to it. Default 512, *guessed*.
+    pub max_workers: usize,
+    /// Tasks that a worker's ring holds, a power of two from 2 to 32768. Default 256, *guessed*.
+    pub ring_capacity: usize,
+    /// Ticks of a worker between two looks at the injector, at the start: the runtime adapts it to
+    /// the time that polls take. Default 61, *guessed*.
+    pub global_interval: usize,
+    /// Most tasks that a worker takes from the injector at once. Default 16, *guessed*.
+    pub global_batch: usize,
+    /// Polls between two visits to the I/O driver and the timers while there is work. Default 61,
+    /// *guessed*.
+    pub io_interval: usize,
+    /// Tasks that a worker runs from its own ring in one step. Default 61, *guessed*.
+    pub local_budget: usize,
+    /// Pinned tasks that a worker runs in one step. Default 32, *guessed*.
+    pub private_budget: usize,
+    /// Timers that a worker fires in one step. Default 64, *guessed*.
+    pub timer_budget: usize,
+    /// Probes of one search for work before the searcher yields. Default `None`, *guessed*:
+    /// 2 · (workers + shards + 1).
+    pub explore_tries: Option<usize>,
+    /// Yields to the system before a searcher gives up. Default 150, *guessed*; 0 gives up after the
+    /// first fruitless search.
+    pub explore_yields: usize,
+    /// Workers of a lane that may search at the same time. Default `None`, *guessed*: half of
+    /// them, rounded up.
+    pub searcher_limit: Option<usize>,
+    /// Tasks that the newest-task slot may serve in a row before the ring has its turn. Default 3,
+    /// *guessed*.
+    pub slot_streak: usize,
+    /// Most spare I/O threads that stand in for blocked ones. Default 16, *guessed*; with 0 a
+    /// blocked I/O worker is not replaced.
+    pub io_spares: usize,
+    /// Most spare compute threads that stand in for waiting ones. Default `None`, *guessed*: as
+    /// many as compute workers.
+    pub compute_spares: Option<usize>,
+    /// How long an idle spare waits before its thread ends; at most a day. Default 1 s, *guessed*.
+    pub spare_keep_alive: Duration,
+    /// How often the sentry looks for stuck workers while somebody runs; at most 10 ms. Default
+    /// 5 ms, *guessed*.
+    pub sentry_period: Duration,
+    /// How many of its oldest tasks a worker with a full ring hands to the injector in one go, at
+    /// most `ring_capacity`. Default `None`, *guessed*: half of `ring_capacity`.
+    pub outbound_batch: Option<usize>,
+    /// Independent queues that make up the injector, at most 1024. Default 4, *guessed*.
+    pub injector_shards: usize,
+    /// Operations that a task may complete in one poll before it has to yield. Default 128,
+    /// *guessed*.
+    pub poll_budget: usize,
+    /// Seed of everything random: victims, start positions. Default `None`, *guessed*: a new one
+    /// for each runtime.
+    pub seed: Option<u64>,
+    /// Bytes of stack for each thread, at least 16 KiB. Default `None`, *guessed*: std's choice,
+    /// which is 2 MiB or `RUST_MIN_STACK`.
+    pub stack_size: Option<usize>,
+    /// Prefix of the threads' names, without NUL. Default `filch`, *guessed*. Linux keeps 15 bytes
+    /// of a name, so a long prefix is cut.
+    pub thread_name: String,
+    /// Automatic worker counts count cores instead of hardware threads. Default `false`, *guessed*.
+    pub physical_cores: bool,
+    /// The thread that waits for jobs does its share, so the automatic number of compute workers is
+    /// one less, yet at least one. Default `false`, *guessed*.
+    pub caller_works: bool,
+    /// Level of the I/O workers. Default `Normal`, *guessed*.
+    pub io_level: Level,
+    /// Level of the compute workers. Default `Normal`, *guessed*.
+    pub compute_level: Level,
+    /// CPUs of the I/O workers. Default `Any`, *guessed*.
+    pub io_affinity: Affinity,
+    /// CPUs of the compute workers. Default `Any`, *guessed*.
+    pub compute_affinity: Affinity,
+    /// One worker that plays both roles. Default `false`, *guessed*. Worker counts must then be 0
+    /// or 1.
+    pub single_thread: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            io_workers: 0,
+            compute_workers: 0,
+            max_workers: 512,
+            ring_capacity: 256,
+            global_interval: 61,
+            global_batch: 16,
+            io_interval: 61,
+            local_budget: 61,
+            private_budget: 32,
+            timer_budget: 64,
+            explore_tries: None,
+            explore_yields: 150,
+            searcher_limit: None,
+            slot_streak: 3,
+            io_spares: 16,
+            compute_spares: None,
+            spare_keep_alive: Duration::from_secs(1),
+            sentry_period: Duration::from_millis(5),
+            outbound_batch: None,
+            injector_shards: 4,
+            poll_budget: 128,
+            seed: None,
+            stack_size: None,
+            thread_name: "filch".to_owned(),
+            physical_cores: false,
+            caller_works: false,
+            io_level: Level::Normal,
+            compute_level: Level::Normal,
+            io_affinity: Affinity::Any,
+            compute_affinity: Affinity::Any,
+            single_thread: false,
+        }
+    }
+}
+
+/// What open values come to, once the worker counts are known.
+impl Config {
+    /// `explore_tries` for a lane of `workers`.
+    pub(crate) fn tries_among(&self, workers: usize) -> usize {
+        self.explore_tries
+            .unwrap_or(2 * (workers + self.injector_shards + 1))
+    }
+
+    /// `searcher_limit` for a lane of `workers`.
+    pub(crate) fn searchers_among(&self, workers: usize) -> usize {
+        self.searcher_limit.unwrap_or(workers.div_ceil(2)).max(1)
+    }
+
+    /// `compute_spares`, by default as many as compute workers.
+    pub(crate) fn compute_spares_or_default(&self) -> usize {
+        self.compute_spares.unwrap_or(self.compute_workers)
+    }
+
+    /// `outbound_batch`, by default half of the ring.
+    pub(crate) fn outbound_batch_or_default(&self) -> usize {
+        self.outbound_batch.unwrap_or(self.ring_capacity / 2)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;
