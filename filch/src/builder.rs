@@ -33,7 +33,7 @@ pub use hooks::{PanicInfo, Role, WorkerInfo};
 /// | `FILCH_WORKERS` | both worker counts | a number; 0 is automatic |
 /// | `FILCH_IO_WORKERS` | [`Config::io_workers`], before `FILCH_WORKERS` | a number; 0 is automatic |
 /// | `FILCH_COMPUTE_WORKERS` | [`Config::compute_workers`], likewise | a number; 0 is automatic |
-/// | `FILCH_MAX_WORKERS` | [`Config::max_workers`] | a number |
+/// | `FILCH_MAX_WORKERS` | [`Config::max_workers`]; does not cut counts that the program gave | a number |
 /// | `FILCH_STACK_SIZE` | [`Config::stack_size`] | bytes |
 /// | `FILCH_SEED` | [`Config::seed`] | a number, or hexadecimal after `0x` |
 /// | `FILCH_SINGLE_THREAD` | [`Config::single_thread`], unless the program asks for several workers | `1`, `true`, `0` or `false` |
@@ -119,14 +119,16 @@ impl Builder {
         let mut config = self.config.clone();
         Environment::parse(lookup)?.apply(&mut config, self.chosen);
         config.validate()?;
-        settle_workers(&mut config, machine);
+        settle_workers(&mut config, &self.config, machine);
         debug_assert!(config.validate().is_ok());
         Ok(config)
     }
 }
 
 /// Makes both worker counts concrete (B2).
-fn settle_workers(config: &mut Config, machine: &Machine) {
+///
+/// A count that the `program` gave is cut by the program's own maximum only (B1).
+fn settle_workers(config: &mut Config, program: &Config, machine: &Machine) {
     if config.single_thread {
         (config.io_workers, config.compute_workers) = (1, 1);
         return;
@@ -138,8 +140,13 @@ fn settle_workers(config: &mut Config, machine: &Machine) {
         let caller = usize::from(config.caller_works);
         config.compute_workers = automatic(config, &config.compute_affinity, machine) - caller;
     }
-    config.io_workers = config.io_workers.clamp(1, config.max_workers);
-    config.compute_workers = config.compute_workers.clamp(1, config.max_workers);
+    let most = config.max_workers;
+    let ceiling = |given: usize| if given > 0 { program.max_workers } else { most };
+    config.io_workers = config.io_workers.clamp(1, ceiling(program.io_workers));
+    config.compute_workers = config
+        .compute_workers
+        .clamp(1, ceiling(program.compute_workers));
+    config.max_workers = most.max(config.io_workers).max(config.compute_workers);
 }
 
 fn automatic(config: &Config, affinity: &Affinity, machine: &Machine) -> usize {

@@ -102,6 +102,23 @@ fn environment_stands_between_program_and_machine() {
 }
 
 #[test]
+fn maximum_from_the_environment_spares_counts_of_the_program() {
+    let env = |name: &str| (name == "FILCH_MAX_WORKERS").then(|| "2".into());
+    let resolve = |builder: Builder| builder.resolve_on(env, &machine(8)).expect("sensible");
+
+    let config = resolve(Builder::new().io_workers(5));
+    assert_eq!(counts(&config), (5, 2));
+    assert_eq!(
+        config.max_workers, 5,
+        "no count may exceed the resolved maximum"
+    );
+    assert_eq!(
+        counts(&resolve(Builder::new().io_workers(5).max_workers(3))),
+        (3, 3)
+    );
+}
+
+#[test]
 fn bad_parameter_and_bad_variable_are_told_apart() {
     let error = Builder::new()
         .poll_budget(0)
