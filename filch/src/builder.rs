@@ -12,15 +12,12 @@ use crate::{
     config::{
         Affinity, Config, Level,
         env::{Chosen, Environment},
+        hooks::Hooks,
     },
     error::BuildError,
 };
 
-mod hooks;
 mod tuning;
-
-pub(crate) use hooks::Hooks;
-pub use hooks::{PanicInfo, Role, WorkerInfo};
 
 /// Sets up a runtime.
 ///

@@ -10,9 +10,11 @@
 use std::time::Duration;
 
 pub(crate) mod env;
+pub(crate) mod hooks;
 mod validate;
 
 pub use crate::base::thread::Level;
+pub use hooks::{PanicInfo, Role, WorkerInfo};
 
 /// Which CPUs the workers of one role may run on.
 ///

@@ -56,6 +56,12 @@ pub struct WorkerInfo {
     pub role: Role,
 }
 
+impl WorkerInfo {
+    pub(crate) fn new(index: usize, role: Role) -> Self {
+        Self { index, role }
+    }
+}
+
 /// A panic in a task whose handle is gone, so that nobody can collect it.
 ///
 /// # Examples

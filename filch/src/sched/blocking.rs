@@ -1,0 +1,191 @@
+//! How a thread waits without stalling the others.
+//!
+//! B1. A waiter runs a job only if it is what it waits for (claimed through its handle) or belongs
+//!     to the awaited group: never unrelated work under the waiter's locks.
+//! B2. Before a worker blocks, its ledger is settled (C4), what lies in its newest-task slot is in
+//!     its ring, and somebody is told, so that nothing ready depends on the sleeper.
+//! B3. While a worker blocks it is out of its crew, so a spare comes if work is ready.
+//!
+//! A job's entry that this thread pops from its own deque is compared with the awaited group by
+//! address only: the job may be a tombstone whose group is gone. (An equal address by accident is
+//! harmless: a tombstone says so when it is started.)
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Instant;
+
+use super::crew::Summons;
+use super::shared::Shared;
+use super::worker::Worker;
+use crate::base::parker::{Parker, Unparked};
+use crate::base::shim::Ordering;
+use crate::task::group::{Group, GroupRef};
+use crate::task::header::{Kind, RawTask};
+use crate::task::state::Start;
+
+/// A thread's place to sleep in, with a waker to end it.
+pub(crate) struct Sleeper {
+    parker: Arc<Parker>,
+    pub(crate) waker: Waker,
+}
+
+impl Sleeper {
+    pub(crate) fn new() -> Self {
+        let parker = Arc::new(Parker::new());
+        Self { waker: Waker::from(parker.clone()), parker }
+    }
+
+    /// Sleeps until the waker is woken. On a worker thread this is the place where it blocks.
+    pub(crate) fn sleep(&self) {
+        let _out = Out::of_this_thread();
+        self.parker.park();
+    }
+
+    /// As `sleep`, but not past the deadline; false if that has passed.
+    pub(crate) fn sleep_until(&self, deadline: Instant) -> bool {
+        let _out = Out::of_this_thread();
+        self.parker.park_until(Some(deadline)) == Unparked::Token
+    }
+}
+
+/// Evidence that the worker of this thread, if it has one, is out of its crew (B2, B3).
+struct Out<'a>(Option<&'a Worker>);
+
+impl Out<'_> {
+    fn of_this_thread() -> Self {
+        Group::settle();
+        // SAFETY: used only while this call into the worker's task lasts.
+        let worker = unsafe { Worker::current() };
+        if let Some(worker) = worker {
+            worker.goes_out();
+        }
+        Out(worker)
+    }
+}
+
+impl Drop for Out<'_> {
+    fn drop(&mut self) {
+        if let Some(worker) = self.0 {
+            worker.lane().crew.comes_back();
+            worker.slot().set_out(false);
+        }
+    }
+}
+
+impl Worker {
+    fn goes_out(&self) {
+        if let Some(newest) = self.take_newest() {
+            self.push_ring(newest);
+        }
+        let (shared, lane, slot) = (self.shared(), self.lane(), self.slot());
+        slot.set_out(true);
+        lane.crew.goes_out();
+        if !slot.ring.is_empty() || !slot.deque.is_empty() {
+            shared.notify(lane);
+        }
+        if lane.crew.is_empty() || lane.has_ready(&shared.slots) {
+            match shared.reinforce(lane) {
+                Summons::StandingBy(_) | Summons::Vacant(_) => slot.counters.spares.add(1),
+                Summons::Missing => slot.counters.spares_missing.add(1),
+                Summons::Nobody => {}
+            }
+        }
+    }
+
+    /// Takes the newest job of this worker's deque if it belongs to `group` (B1).
+    fn pop_job_of(&self, group: *const Group) -> Option<RawTask> {
+        let job = self.next_job()?;
+        // SAFETY: T4, the entry keeps the cell alive.
+        if std::ptr::eq(unsafe { job.header() }.group_ptr(), group) {
+            return Some(job);
+        }
+        // SAFETY: S3, we are the owner, and the entry is the one we have just taken.
+        unsafe { self.slot().deque.push(job.0) };
+        None
+    }
+}
+
+/// Blocks until `register` returns false. It is called with a waker that ends the sleep, and
+/// returns whether there is something to wait for.
+pub(crate) fn wait_while(mut register: impl FnMut(&Waker) -> bool) {
+    let sleeper = Sleeper::new();
+    while register(&sleeper.waker) {
+        sleeper.sleep();
+    }
+}
+
+/// Blocks until every member of `group` is gone, helping with the group's own jobs.
+pub(crate) fn wait_for_group(group: &GroupRef) {
+    loop {
+        Group::settle();
+        if group.is_finished() {
+            return;
+        }
+        if !help(group) {
+            break;
+        }
+    }
+    wait_while(|waker| group.set_waiter(waker));
+}
+
+/// Runs one job of the group, if this thread can get at one.
+fn help(group: &GroupRef) -> bool {
+    let shared: *const Shared = group.home().shared.cast();
+    // SAFETY: used only while this call lasts.
+    if let Some(worker) = unsafe { Worker::of_runtime(shared) }
+        && let Some(job) = worker.pop_job_of(Arc::as_ptr(group))
+    {
+        worker.run(job);
+        return true;
+    }
+    while let Some(member) = group.newest_member() {
+        if claim_and_run(member.raw()) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Runs a job in place if nobody has started it. The caller keeps the cell alive.
+pub(crate) fn claim_and_run(task: RawTask) -> bool {
+    // SAFETY: by the caller's promise.
+    let header = unsafe { task.header() };
+    if header.vtable.kind != Kind::Job {
+        return false;
+    }
+    let Some(start) = header.state.claim() else { return false };
+    // SAFETY: claimed just now.
+    unsafe { run_here(task, start) };
+    true
+}
+
+/// # Safety
+/// `start` is what the claim of `task` returned.
+unsafe fn run_here(task: RawTask, start: Start) {
+    // SAFETY: used only while this call lasts.
+    match unsafe { Worker::current() } {
+        Some(worker) if worker.runs_jobs() => {
+            // SAFETY: by the caller's promise.
+            unsafe { worker.run_claimed(task, start) };
+        }
+        // An I/O worker that runs a job is as good as blocked (B3); a foreign thread is nobody's.
+        _ => {
+            let _out = Out::of_this_thread();
+            // SAFETY: by the caller's promise.
+            let _ = unsafe { task.execute(start, u32::MAX) };
+        }
+    }
+}
+
+impl super::shared::Slot {
+    fn set_out(&self, out: bool) {
+        // ORDERING: Relaxed, a hint for the sentry.
+        self.out.store(out, Ordering::Relaxed);
+    }
+
+    /// Whether the worker blocks and says so.
+    pub(crate) fn is_out(&self) -> bool {
+        // ORDERING: Relaxed, a hint for the sentry.
+        self.out.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,237 @@
+//! Who is at work in a lane, and who replaces a worker that blocks.
+//!
+//! A worker that waits inside a task (`blocking`) or is stuck in one (`sentry`) is *out*. When work
+//! is ready and too many are out, a spare comes: one that stands by, or a new thread in a vacant
+//! slot. When the others are back the spare stands by, and after a while it goes.
+//!
+//! C1. `active` counts the threads in the loop that do not block; it moves under the lock, with
+//!     the lists.
+//! C2. A slot is in exactly one place: occupied, standing by, being left, or vacant.
+//! C3. Spares are bounded by the slots; beyond that the wait goes on without one, and is counted.
+//!
+//! Not here: how threads start (`start`).
+
+use std::sync::Mutex;
+
+use super::shared::{Lane, Shared, lock};
+use crate::base::shim::{AtomicUsize, Ordering};
+
+pub(crate) struct Crew {
+    workers: usize,
+    inner: Mutex<Inner>,
+    /// Copies of `Inner`'s, for a look without the lock.
+    active: AtomicUsize,
+    stuck: AtomicUsize,
+}
+
+struct Inner {
+    active: usize,
+    standby: Vec<usize>,
+    vacant: Vec<usize>,
+}
+
+/// Who comes.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Summons {
+    /// Enough are at work.
+    Nobody,
+    /// The spare standing by in this slot: unpark it.
+    StandingBy(usize),
+    /// A new thread for this slot.
+    Vacant(usize),
+    /// Nobody is left (C3).
+    Missing,
+}
+
+impl Crew {
+    pub(crate) fn new(start: usize, workers: usize, spares: usize) -> Self {
+        Self {
+            workers,
+            inner: Mutex::new(Inner {
+                active: workers,
+                standby: Vec::new(),
+                vacant: (start + workers..start + workers + spares).rev().collect(),
+            }),
+            active: AtomicUsize::new(workers),
+            stuck: AtomicUsize::new(0),
+        }
+    }
+
+    /// How many threads make progress.
+    fn effective(&self) -> usize {
+        // ORDERING: Relaxed, a guess; `summon` decides under the lock.
+        let active = self.active.load(Ordering::Relaxed);
+        // ORDERING: Relaxed, as above.
+        active.saturating_sub(self.stuck.load(Ordering::Relaxed))
+    }
+
+    /// Whether ready work should have a spare: somebody blocks, or everybody is stuck.
+    pub(crate) fn is_short(&self) -> bool {
+        // ORDERING: Relaxed, a guess; `summon` decides under the lock.
+        self.active.load(Ordering::Relaxed) < self.workers || self.effective() == 0
+    }
+
+    /// Whether more are at work than there should be.
+    pub(crate) fn is_surplus(&self) -> bool {
+        self.effective() > self.workers
+    }
+
+    /// The sentry's count of workers that are stuck in a task.
+    pub(crate) fn set_stuck(&self, stuck: usize) {
+        // ORDERING: Relaxed, a guess for `is_short` and `is_surplus`.
+        self.stuck.store(stuck, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stuck(&self) -> usize {
+        // ORDERING: Relaxed, a reading for people and the sentry that wrote it.
+        self.stuck.load(Ordering::Relaxed)
+    }
+
+    /// A worker blocks.
+    pub(crate) fn goes_out(&self) {
+        let mut inner = lock(&self.inner);
+        inner.active -= 1;
+        self.copy(&inner);
+    }
+
+    /// A worker is back.
+    pub(crate) fn comes_back(&self) {
+        let mut inner = lock(&self.inner);
+        inner.active += 1;
+        self.copy(&inner);
+    }
+
+    /// Calls a spare if too few are at work.
+    pub(crate) fn summon(&self) -> Summons {
+        let mut inner = lock(&self.inner);
+        if !self.is_short() {
+            return Summons::Nobody;
+        }
+        let summons = match (inner.standby.pop(), inner.vacant.last()) {
+            (Some(slot), _) => Summons::StandingBy(slot),
+            (None, Some(&slot)) => {
+                inner.vacant.pop();
+                Summons::Vacant(slot)
+            }
+            (None, None) => return Summons::Missing,
+        };
+        inner.active += 1;
+        self.copy(&inner);
+        summons
+    }
+
+    /// A spare stops working; false if it is needed.
+    #[must_use]
+    pub(crate) fn stand_by(&self, slot: usize) -> bool {
+        let mut inner = lock(&self.inner);
+        if !self.is_surplus() {
+            return false;
+        }
+        inner.active -= 1;
+        inner.standby.push(slot);
+        self.copy(&inner);
+        true
+    }
+
+    /// Whether a spare that stood by has been summoned.
+    pub(crate) fn was_summoned(&self, slot: usize) -> bool {
+        !lock(&self.inner).standby.contains(&slot)
+    }
+
+    /// A spare that stands by goes; false if it was summoned meanwhile.
+    #[must_use]
+    pub(crate) fn retire(&self, slot: usize) -> bool {
+        let mut inner = lock(&self.inner);
+        let Some(at) = inner.standby.iter().position(|&s| s == slot) else { return false };
+        inner.standby.swap_remove(at);
+        true
+    }
+
+    /// A retired spare has left its slot.
+    pub(crate) fn vacate(&self, slot: usize) {
+        lock(&self.inner).vacant.push(slot);
+    }
+
+    /// Whether everybody blocks.
+    pub(crate) fn is_empty(&self) -> bool {
+        // ORDERING: Relaxed, a guess; `summon` decides under the lock.
+        self.active.load(Ordering::Relaxed) == 0
+    }
+
+    /// A summoned thread could not start.
+    pub(crate) fn failed(&self, slot: usize) {
+        let mut inner = lock(&self.inner);
+        inner.active -= 1;
+        inner.vacant.push(slot);
+        self.copy(&inner);
+    }
+
+    fn copy(&self, inner: &Inner) {
+        // ORDERING: Relaxed, a copy for guesses; decisions are made under the lock.
+        self.active.store(inner.active, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    /// Brings a spare into the lane if too few are at work there. Counts where none is left.
+    pub(crate) fn reinforce(&self, lane: &Lane) -> Summons {
+        let summons = lane.crew.summon();
+        match summons {
+            Summons::Nobody | Summons::Missing => {}
+            Summons::StandingBy(slot) => self.unpark(slot),
+            Summons::Vacant(slot) => self.start_spare(lane, slot),
+        }
+        summons
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spare_comes_for_one_that_blocks_and_stands_by_when_it_is_back() {
+        let crew = Crew::new(0, 2, 1);
+        assert_eq!(crew.summon(), Summons::Nobody);
+        crew.goes_out();
+        assert_eq!(crew.summon(), Summons::Vacant(2));
+        assert!(!crew.stand_by(2), "still needed");
+        crew.comes_back();
+        assert!(crew.is_surplus());
+        assert!(crew.stand_by(2));
+        crew.goes_out();
+        assert_eq!(crew.summon(), Summons::StandingBy(2));
+        assert!(crew.was_summoned(2));
+        crew.goes_out();
+        assert_eq!(crew.summon(), Summons::Missing);
+    }
+
+    #[test]
+    fn a_retired_spare_leaves_its_slot_to_the_next() {
+        let crew = Crew::new(0, 1, 1);
+        crew.goes_out();
+        assert_eq!(crew.summon(), Summons::Vacant(1));
+        crew.comes_back();
+        assert!(crew.stand_by(1));
+        assert!(crew.retire(1));
+        assert!(!crew.retire(1));
+        crew.vacate(1);
+        crew.goes_out();
+        assert_eq!(crew.summon(), Summons::Vacant(1));
+    }
+
+    #[test]
+    fn stuck_workers_call_a_spare_only_when_all_are() {
+        let crew = Crew::new(0, 2, 2);
+        crew.set_stuck(1);
+        assert_eq!(crew.summon(), Summons::Nobody);
+        crew.set_stuck(2);
+        assert_eq!(crew.summon(), Summons::Vacant(2));
+        assert_eq!(crew.summon(), Summons::Nobody);
+        crew.set_stuck(3);
+        assert_eq!(crew.summon(), Summons::Vacant(3));
+        crew.set_stuck(0);
+        assert!(crew.stand_by(2) && crew.stand_by(3));
+    }
+}

@@ -1,0 +1,32 @@
+//! The scheduler: the one place where queues, idle set, tasks and threads meet.
+//!
+//! | file | question it answers |
+//! | --- | --- |
+//! | `shared` | what do all threads of a runtime have in common? |
+//! | `schedule` | where does a ready task go, and who is woken? |
+//! | `worker` | in what order does a worker serve its sources? |
+//! | `next` | which task is next? |
+//! | `steal` | whose work does an idle worker take? |
+//! | `sleep` | how does it go to sleep without missing work? |
+//! | `crew` | who replaces a worker that blocks? |
+//! | `blocking` | how does a thread wait without stalling the others? |
+//! | `sentry` | who notices that a worker is stuck? |
+//! | `core` | where does a worker park, and what wakes it? |
+//! | `start` | how do threads begin and end? |
+//! | `shutdown` | how does a runtime end, and who holds it up? |
+
+pub(crate) mod blocking;
+pub(crate) mod core;
+pub(crate) mod crew;
+pub(crate) mod next;
+pub(crate) mod schedule;
+pub(crate) mod sentry;
+pub(crate) mod shared;
+pub(crate) mod shutdown;
+pub(crate) mod sleep;
+pub(crate) mod start;
+pub(crate) mod steal;
+pub(crate) mod worker;
+
+#[cfg(test)]
+mod rig;

@@ -1,0 +1,211 @@
+//! Where a ready task goes, and who is woken for it.
+//!
+//! | task | on a worker of its lane | elsewhere |
+//! | --- | --- | --- |
+//! | future | newest-task slot; what it displaces goes to the ring | the lane's injector |
+//! | job | the worker's deque | the lane's injector |
+//! | high or low | the lane's high or low queue | the same |
+//! | pinned | its worker's private queue | its worker's mailbox |
+//!
+//! D1. Every push that makes work visible to others is followed by one `notify` of the lane. The
+//!     two exceptions are invisible or not more work than before, and are covered by the sentry,
+//!     which is armed: the newest-task slot, and a task that goes back to its own worker's ring.
+//! D2. A foreign thread keeps the runtime alive until it has notified: the task it pushed may run,
+//!     and the runtime end, before that.
+//!
+//! Not here: what the woken worker does (`worker`).
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::shared::{Lane, Shared};
+use super::worker::Worker;
+use crate::base::shim::Ordering;
+use crate::idle::Notify;
+use crate::queue::mailbox::Chain;
+use crate::task::context;
+use crate::task::header::{Header, Kind, RawTask};
+use crate::task::state::Priority;
+
+/// `Home::schedule`: from any thread.
+///
+/// # Safety
+/// `shared` is a `Shared` that is alive at the call (the task holds a unit), and the caller may
+/// push the task's entry.
+pub(crate) unsafe fn from_anywhere(shared: *const (), task: RawTask) {
+    let shared: *const Shared = shared.cast();
+    // SAFETY: the worker of this thread lives as long as its loop, which we are inside of.
+    if let Some(worker) = unsafe { Worker::of_runtime(shared) } {
+        worker.accept(task);
+        return;
+    }
+    // D2.
+    // SAFETY: alive at the call, and `Shared` lives in an `Arc`.
+    unsafe { Arc::increment_strong_count(shared) };
+    // SAFETY: the reference just made.
+    let shared = unsafe { Arc::from_raw(shared) };
+    shared.inject(task);
+}
+
+impl Shared {
+    /// Queues a ready task where any thread may, and wakes whom it takes.
+    pub(crate) fn inject(&self, task: RawTask) {
+        // SAFETY: the caller may push the entry, so the task is not DONE.
+        let header = unsafe { task.header() };
+        let kind = header.vtable.kind;
+        if kind == Kind::Pinned {
+            // SAFETY: not DONE, the body is there.
+            let slot = unsafe { (header.vtable.slot)(task) } as usize;
+            return self.post(slot, task);
+        }
+        let lane = self.lane_of(kind);
+        let hint = context::with(|cx| cx.number());
+        // SAFETY: the entry is pushed once, and the task lives until it is popped (T4).
+        unsafe { lane.queue(header.state.priority()).push(task.0, hint) };
+        self.notify(lane);
+    }
+
+    /// Puts a task into the mailbox of the worker in `slot` and wakes that worker.
+    fn post(&self, slot: usize, task: RawTask) {
+        let place = &self.slots[slot];
+        // SAFETY: as in `inject`.
+        unsafe { place.mailbox.push(task.0) };
+        let lane = &self.lanes[place.lane];
+        if lane.idle.wake_specific(lane.id_of(slot)) {
+            self.unpark(slot);
+        }
+    }
+
+    /// Wakes a worker of `lane` for work that was just pushed, if it takes one.
+    #[inline]
+    pub(crate) fn notify(&self, lane: &Lane) {
+        match lane.idle.notify() {
+            Notify::Nobody => {}
+            Notify::Wake(id) => self.wake(lane, id),
+            Notify::Saturated => self.saturated(lane),
+        }
+    }
+
+    #[cold]
+    fn wake(&self, lane: &Lane, id: u32) {
+        // SAFETY: the worker of this thread lives as long as its loop, which we are inside of.
+        if let Some(worker) = unsafe { Worker::of_runtime(self) } {
+            worker.slot().counters.wakes.add(1);
+        }
+        self.unpark(lane.slot_of(id));
+    }
+
+    /// Work has come and every worker of the lane is busy.
+    #[cold]
+    fn saturated(&self, lane: &Lane) {
+        self.watch(lane);
+        if lane.crew.is_short() {
+            self.reinforce(lane);
+        }
+    }
+
+    /// Has the sentry watch the lane.
+    pub(crate) fn watch(&self, lane: &Lane) {
+        if lane.runs_futures() && lane.idle.arm() {
+            self.sentry.wake();
+        }
+    }
+}
+
+impl Lane {
+    /// Whether the lane runs async tasks, whose workers the sentry watches.
+    pub(crate) fn runs_futures(&self) -> bool {
+        self.range.start == 0
+    }
+
+    fn queue(&self, priority: Priority) -> &crate::queue::injector::Injector<Header> {
+        match priority {
+            Priority::High => &self.high,
+            Priority::Normal => &self.injector,
+            Priority::Low => &self.low,
+        }
+    }
+}
+
+impl Worker {
+    /// Queues a ready task, on the thread of this worker.
+    #[inline]
+    pub(crate) fn accept(&self, task: RawTask) {
+        // SAFETY: the caller may push the entry, so the task is not DONE.
+        let header = unsafe { task.header() };
+        let normal = header.state.priority() == Priority::Normal;
+        match header.vtable.kind {
+            Kind::Future if normal && self.runs_futures() => self.push_newest(task),
+            Kind::Job if normal && self.runs_jobs() => self.push_job(task),
+            Kind::Pinned if self.is_home_of(task) => self.keep(task),
+            _ => self.shared().inject(task),
+        }
+    }
+
+    fn is_home_of(&self, task: RawTask) -> bool {
+        // SAFETY: the caller of `accept` may push the entry, so the body is there.
+        unsafe { (task.header().vtable.slot)(task) } as usize == self.index()
+    }
+
+    /// Puts a future into the newest-task slot (D1).
+    #[inline]
+    fn push_newest(&self, task: RawTask) {
+        // ORDERING: Release publishes the task to the sentry, which takes it with Acquire when we
+        // are stuck; Acquire takes back what we or the sentry left.
+        let old = self.slot().newest.swap(task.0.as_ptr(), Ordering::AcqRel);
+        match NonNull::new(old) {
+            Some(old) => {
+                self.push_ring(RawTask(old));
+                self.shared().notify(self.lane());
+            }
+            None => self.ensure_watched(),
+        }
+    }
+
+    /// Queues a task that has just run and wants to run again, behind the others (D1).
+    pub(crate) fn requeue(&self, task: RawTask) {
+        // SAFETY: the entry is ours to push, so the task is not DONE.
+        let header = unsafe { task.header() };
+        match (header.vtable.kind, header.state.priority()) {
+            (Kind::Pinned, _) => self.keep(task),
+            (Kind::Future, Priority::Normal) => {
+                self.push_ring(task);
+                self.ensure_watched();
+            }
+            _ => self.shared().inject(task),
+        }
+    }
+
+    /// Appends to the ring; when it is full, the oldest go to the injector first.
+    pub(crate) fn push_ring(&self, task: RawTask) {
+        let slot = self.slot();
+        // SAFETY: S3, we are the owner.
+        let Err(full) = (unsafe { slot.ring.push(task.0) }) else { return };
+        slot.counters.overflows.add(1);
+        let mut chain: Option<Chain<Header>> = None;
+        let mut add = |item: NonNull<Header>| match &mut chain {
+            // SAFETY: an entry that left the ring is ours, and lives until it is popped (T4).
+            Some(chain) => unsafe { chain.push(item) },
+            // SAFETY: as above.
+            None => chain = Some(unsafe { Chain::new(item) }),
+        };
+        let batch = self.shared().config.outbound_batch_or_default();
+        // SAFETY: S3, we are the owner.
+        unsafe { slot.ring.take_oldest(batch, &mut add) };
+        // SAFETY: S3, we are the owner.
+        if let Err(full) = unsafe { slot.ring.push(full.0) } {
+            // A thief is at work on the ring: the new task goes out alone.
+            add(full.0);
+        }
+        if let Some(chain) = chain {
+            self.lane().injector.push_chain(chain, self.index());
+            self.shared().notify(self.lane());
+        }
+    }
+
+    fn push_job(&self, task: RawTask) {
+        // SAFETY: S3, we are the owner.
+        unsafe { self.slot().deque.push(task.0) };
+        self.shared().notify(self.lane());
+    }
+}

@@ -1,0 +1,94 @@
+//! The sentry: notices that a worker is stuck in a task, and rescues what it holds.
+//!
+//! Y1. The sentry sleeps without a deadline unless the I/O lane is ARMED. It is armed whenever
+//!     something ready may depend on a busy worker: a task in a newest-task slot, a push that
+//!     found everybody awake. It disarms only when nobody is awake (I6), so an idle runtime
+//!     costs nothing.
+//! Y2. A worker is stuck if its beat is odd and has not moved for a whole period. Its newest-task
+//!     slot is then emptied into the injector, and somebody is woken for its ring.
+//! Y3. If all are stuck and something is ready, a spare comes (`crew`).
+//!
+//! One thread per runtime, and not a parked worker, because there may be none: a single worker,
+//! or all of them, may be the ones that are stuck.
+
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use super::shared::{Lane, Phase, Shared, Slot};
+use crate::base::parker::Parker;
+use crate::base::shim::Ordering;
+use crate::task::context;
+
+pub(crate) struct Sentry(Parker);
+
+impl Sentry {
+    pub(crate) fn new() -> Self {
+        Self(Parker::new())
+    }
+
+    /// The lane was armed, or the runtime has stopped: look.
+    pub(crate) fn wake(&self) {
+        self.0.unpark();
+    }
+}
+
+/// The beats of the last round.
+#[derive(Default)]
+pub(crate) struct Beats(Vec<u64>);
+
+/// The sentry's thread.
+pub(crate) fn watch(shared: Arc<Shared>) {
+    let mut beats = Beats::default();
+    let lane = &shared.lanes[0];
+    while shared.phase() != Phase::Stopped {
+        if lane.idle.counts().sentry == crate::idle::Sentry::Unarmed || lane.idle.try_disarm() {
+            beats.0.clear();
+            shared.sentry.0.park();
+            continue;
+        }
+        shared.sentry.0.park_timeout(shared.config.sentry_period);
+        shared.round(lane, &mut beats);
+    }
+}
+
+impl Shared {
+    /// One look at every I/O worker (Y2, Y3).
+    pub(crate) fn round(&self, lane: &Lane, beats: &mut Beats) {
+        self.tell_time();
+        let mut stuck = 0;
+        let mut backlog = false;
+        beats.0.resize(lane.range.len(), 0);
+        for (slot, last) in lane.occupied(&self.slots).zip(&mut beats.0) {
+            // ORDERING: Relaxed, readings that are milliseconds apart are compared.
+            let beat = slot.beat.load(Ordering::Relaxed);
+            if beat % 2 == 1 && beat == *last {
+                if !slot.is_out() {
+                    stuck += 1;
+                }
+                self.rescue(lane, slot);
+                backlog |= !slot.ring.is_empty();
+            }
+            *last = beat;
+        }
+        lane.crew.set_stuck(stuck);
+        if backlog {
+            self.notify(lane);
+        }
+        if stuck > 0 && lane.crew.is_short() && lane.has_ready(&self.slots) {
+            let _ = self.reinforce(lane);
+        }
+    }
+
+    /// Moves the newest task of a stuck worker to where others find it.
+    fn rescue(&self, lane: &Lane, slot: &Slot) {
+        // ORDERING: Acquire pairs with the Release in `push_newest`.
+        let newest = slot.newest.swap(ptr::null_mut(), Ordering::Acquire);
+        if let Some(task) = NonNull::new(newest) {
+            slot.counters.rescues.add_shared(1);
+            let hint = context::with(|cx| cx.number());
+            // SAFETY: the entry was the slot's and is ours now; it lives until popped (T4).
+            unsafe { lane.injector.push(task, hint) };
+            self.notify(lane);
+        }
+    }
+}

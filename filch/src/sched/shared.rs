@@ -1,0 +1,346 @@
+//! What all threads of a runtime have in common.
+//!
+//! S1. `Shared` outlives every unit of the root group: it is kept by the `Runtime`, every worker
+//!     and every handle, and the runtime waits for the root group before it lets go.
+//! S2. Slots never move and are never freed before `Shared` (PITFALL: a vector of atomics cannot
+//!     grow under readers): there is one for every worker and spare that may ever run.
+//! S3. The owner side of a slot's queues belongs to the one worker thread that occupies the slot.
+//! S4. The pool is closed when `Shared` goes; cells that handles or wakers still hold stay.
+//!
+//! Not here: anything that happens.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use crossbeam_utils::CachePadded;
+
+use super::core::EventCore;
+use super::crew::Crew;
+use super::schedule;
+use super::sentry::Sentry;
+use crate::base::rng::{self, Rng};
+use crate::base::shim::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::config::Config;
+use crate::config::hooks::{Hooks, PanicInfo, Role, WorkerInfo};
+use crate::idle::Idle;
+use crate::observe::PaddedCounters;
+use crate::pool::Pool;
+use crate::queue::deque::Deque;
+use crate::queue::injector::Injector;
+use crate::queue::mailbox::Mailbox;
+use crate::queue::ring::Ring;
+use crate::task::group::{Fallout, Group, GroupRef, Home, Hook};
+use crate::task::header::{Header, Kind};
+use crate::timer::Clock;
+
+/// What a runtime is made from, besides its configuration.
+pub(crate) struct Parts {
+    pub(crate) config: Config,
+    pub(crate) hooks: Hooks,
+    pub(crate) clock: Clock,
+    pub(crate) cores: CoreFactory,
+}
+
+/// Makes the event core of a worker.
+pub(crate) type CoreFactory = Arc<dyn Fn(WorkerInfo) -> Box<dyn EventCore> + Send + Sync>;
+
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) hooks: Hooks,
+    pub(crate) clock: Clock,
+    pub(crate) lanes: Box<[Lane]>,
+    pub(crate) slots: Box<[CachePadded<Slot>]>,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) root: GroupRef,
+    pub(crate) sentry: Sentry,
+    /// A `Phase`; moves forward only.
+    phase: AtomicU32,
+    started: Instant,
+    /// Milliseconds since the start, as of the last step of any worker: birth times of tasks.
+    now_ms: AtomicU32,
+    /// Random numbers for the seeds of workers.
+    seed: u64,
+    /// Threads to join at the end.
+    pub(crate) threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    /// What the system refused (levels, affinity), for `describe`.
+    pub(crate) refusals: Mutex<Vec<String>>,
+}
+
+/// How far the end has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub(crate) enum Phase {
+    /// Tasks are accepted from everywhere.
+    Open = 0,
+    /// Tasks are accepted from members only; all run to their end.
+    Draining = 1,
+    /// Tasks are dropped instead of run.
+    Aborting = 2,
+    /// Workers leave.
+    Stopped = 3,
+}
+
+/// The workers of one kind of work, with what they share.
+pub(crate) struct Lane {
+    pub(crate) role: Role,
+    /// Normal work from outside and overflow.
+    pub(crate) injector: Injector<Header>,
+    pub(crate) high: Injector<Header>,
+    pub(crate) low: Injector<Header>,
+    pub(crate) idle: Idle,
+    /// The lane's slots: regular workers first, then spares.
+    pub(crate) range: Range<usize>,
+    /// Regular workers.
+    pub(crate) workers: usize,
+    /// One past the highest slot (within the range) that was ever occupied: how far thieves look.
+    width: AtomicUsize,
+    pub(crate) crew: Crew,
+    pub(crate) searchers: u32,
+}
+
+/// One worker's place: what others may see of it.
+pub(crate) struct Slot {
+    pub(crate) info: WorkerInfo,
+    pub(crate) lane: usize,
+    pub(crate) ring: Ring<Header>,
+    /// The newest-task slot. The owner swaps; the sentry swaps when the owner is stuck.
+    pub(crate) newest: CachePadded<AtomicPtr<Header>>,
+    pub(crate) deque: Deque<Header>,
+    pub(crate) mailbox: Mailbox<Header>,
+    /// Odd while the worker is inside a task, even between; grows. The worker writes, the sentry
+    /// reads.
+    pub(crate) beat: CachePadded<AtomicU64>,
+    /// The worker blocks and is out of its crew. The worker writes, the sentry reads.
+    pub(crate) out: AtomicBool,
+    pub(crate) counters: PaddedCounters,
+    pub(crate) waker: Waker,
+    /// The event core while no thread occupies the slot.
+    pub(crate) core: Mutex<Option<Box<dyn EventCore>>>,
+}
+
+/// Capacity at which a job deque starts; it grows. Guessed.
+const DEQUE_CAPACITY: usize = 256;
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing of the user's runs under the scheduler's locks, so poison means nothing.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub(crate) fn new(parts: Parts) -> Arc<Self> {
+        let Parts { config, hooks, clock, cores } = parts;
+        let lanes = plan_lanes(&config);
+        let mut slots = Vec::new();
+        for (number, lane) in lanes.iter().enumerate() {
+            for index in 0..lane.range.len() {
+                let info = WorkerInfo::new(index, lane.role);
+                slots.push(CachePadded::new(Slot::new(&config, info, number, cores(info))));
+            }
+        }
+        let hook = panic_hook(&hooks);
+        Arc::new_cyclic(|me| {
+            let home = Home { shared: me.as_ptr().cast(), schedule: schedule::from_anywhere };
+            Self {
+                sentry: Sentry::new(),
+                phase: AtomicU32::new(Phase::Open as u32),
+                started: clock.now(),
+                now_ms: AtomicU32::new(0),
+                seed: config.seed.unwrap_or_else(rng::fresh_seed),
+                threads: Mutex::new(Vec::new()),
+                refusals: Mutex::new(Vec::new()),
+                pool: Pool::new(),
+                root: Group::root(home, hook),
+                lanes,
+                slots: slots.into(),
+                config,
+                hooks,
+                clock,
+            }
+        })
+    }
+
+    /// The lane that runs tasks of this kind.
+    #[inline]
+    pub(crate) fn lane_of(&self, kind: Kind) -> &Lane {
+        match kind {
+            Kind::Future | Kind::Pinned => &self.lanes[0],
+            Kind::Job => &self.lanes[self.lanes.len() - 1],
+        }
+    }
+
+    #[inline]
+    pub(crate) fn phase(&self) -> Phase {
+        // ORDERING: Acquire pairs with the Release in `advance`: who sees the end coming sees what
+        // was decided before.
+        match self.phase.load(Ordering::Acquire) {
+            0 => Phase::Open,
+            1 => Phase::Draining,
+            2 => Phase::Aborting,
+            _ => Phase::Stopped,
+        }
+    }
+
+    /// Moves towards the end; a phase that has passed stays passed. True for whoever left Open.
+    pub(crate) fn advance(&self, to: Phase) -> bool {
+        // ORDERING: Release pairs with the Acquire in `phase`; Acquire sees earlier decisions.
+        self.phase.fetch_max(to as u32, Ordering::AcqRel) == Phase::Open as u32
+    }
+
+    /// Milliseconds since the start, as the workers last saw them.
+    #[inline]
+    pub(crate) fn now_ms(&self) -> u32 {
+        // ORDERING: Relaxed, a coarse time publishes nothing.
+        self.now_ms.load(Ordering::Relaxed)
+    }
+
+    /// Brings the coarse clock up to date, and returns the fine one.
+    pub(crate) fn tell_time(&self) -> Instant {
+        let now = self.clock.now();
+        let ms = now.saturating_duration_since(self.started).as_millis() as u32;
+        if ms != self.now_ms() {
+            // ORDERING: Relaxed, a coarse time publishes nothing.
+            self.now_ms.store(ms, Ordering::Relaxed);
+        }
+        now
+    }
+
+    /// How long ago a task was born.
+    pub(crate) fn age(&self, birth_ms: u32) -> Duration {
+        self.tell_time();
+        Duration::from_millis(u64::from(self.now_ms().saturating_sub(birth_ms)))
+    }
+
+    /// The random source of the worker in slot `index`.
+    pub(crate) fn rng_of(&self, index: usize) -> Rng {
+        Rng::new(self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15u64.wrapping_mul(index as u64 + 1)))
+    }
+
+    /// Unparks the worker in slot `index`.
+    pub(crate) fn unpark(&self, index: usize) {
+        self.slots[index].waker.wake_by_ref();
+    }
+
+    /// Wakes everybody, to see a new phase.
+    pub(crate) fn wake_all(&self) {
+        for lane in &self.lanes {
+            let mut sleepers = Vec::new();
+            lane.idle.wake_all(&mut sleepers);
+            for id in sleepers {
+                self.unpark(lane.slot_of(id));
+            }
+        }
+    }
+
+    pub(crate) fn refuse(&self, what: String) {
+        lock(&self.refusals).push(what);
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.pool.close();
+    }
+}
+
+impl Lane {
+    /// The idle set names workers by their place in the lane.
+    #[inline]
+    pub(crate) fn slot_of(&self, id: u32) -> usize {
+        self.range.start + id as usize
+    }
+
+    #[inline]
+    pub(crate) fn id_of(&self, slot: usize) -> u32 {
+        (slot - self.range.start) as u32
+    }
+
+    /// How many slots a thief has to look at.
+    #[inline]
+    pub(crate) fn width(&self) -> usize {
+        // ORDERING: Acquire pairs with the Release in `widen`: a neighbour's slot is in use.
+        self.width.load(Ordering::Acquire)
+    }
+
+    /// A worker occupies `slot`.
+    pub(crate) fn widen(&self, slot: usize) {
+        // ORDERING: Release pairs with the Acquire in `width`.
+        self.width.fetch_max(slot - self.range.start + 1, Ordering::AcqRel);
+    }
+
+    /// Whether a task of the lane waits where every worker may take it, at this moment.
+    pub(crate) fn has_ready(&self, slots: &[CachePadded<Slot>]) -> bool {
+        !self.high.is_empty()
+            || !self.injector.is_empty()
+            || !self.low.is_empty()
+            || self.occupied(slots).any(|slot| !slot.ring.is_empty() || !slot.deque.is_empty())
+    }
+
+    /// The slots that were ever occupied.
+    pub(crate) fn occupied<'a>(
+        &self,
+        slots: &'a [CachePadded<Slot>],
+    ) -> impl Iterator<Item = &'a Slot> {
+        slots[self.range.start..self.range.start + self.width()].iter().map(|slot| &**slot)
+    }
+}
+
+impl Slot {
+    fn new(config: &Config, info: WorkerInfo, lane: usize, core: Box<dyn EventCore>) -> Self {
+        Self {
+            info,
+            lane,
+            ring: Ring::new(config.ring_capacity),
+            newest: CachePadded::new(AtomicPtr::default()),
+            deque: Deque::new(DEQUE_CAPACITY),
+            mailbox: Mailbox::new(),
+            beat: CachePadded::new(AtomicU64::new(0)),
+            out: AtomicBool::new(false),
+            counters: PaddedCounters::default(),
+            waker: core.waker(),
+            core: Mutex::new(Some(core)),
+        }
+    }
+}
+
+/// The lanes that a configuration asks for: one for each role, or one for both.
+fn plan_lanes(config: &Config) -> Box<[Lane]> {
+    if config.single_thread {
+        return [plan_lane(config, Role::Both, 0, 1, config.io_spares)].into();
+    }
+    let io = plan_lane(config, Role::Io, 0, config.io_workers, config.io_spares);
+    let spares = config.compute_spares_or_default();
+    let compute =
+        plan_lane(config, Role::Compute, io.range.end, config.compute_workers, spares);
+    [io, compute].into()
+}
+
+fn plan_lane(config: &Config, role: Role, start: usize, workers: usize, spares: usize) -> Lane {
+    Lane {
+        role,
+        injector: Injector::new(config.injector_shards),
+        high: Injector::new(1),
+        low: Injector::new(1),
+        idle: Idle::new(),
+        range: start..start + workers + spares,
+        workers,
+        width: AtomicUsize::new(0),
+        crew: Crew::new(start, workers, spares),
+        searchers: config.searchers_among(workers) as u32,
+    }
+}
+
+fn panic_hook(hooks: &Hooks) -> Hook {
+    let on_panic = hooks.on_panic.clone();
+    Arc::new(move |fallout: Fallout| {
+        let Some(hook) = &on_panic else { return };
+        hook(PanicInfo {
+            payload: fallout.payload,
+            task: fallout.task.0,
+            name: fallout.name.map(|name| name.into_owned()),
+            spawned_at: fallout.site,
+        });
+    })
+}
+

@@ -1,0 +1,223 @@
+//! How a runtime ends, and who holds it up.
+//!
+//! Z1. The end has one order: no tasks from outside, then every task is gone (by running to its
+//!     end, or by being dropped), then the threads are gone.
+//! Z2. Dropping tasks is cancelling them: workers drop the bodies, so a pinned body is dropped on
+//!     its own thread. The walk is repeated until the root group is finished, because a task that
+//!     was being born during a walk may be missed by it.
+//! Z3. A report names what had not finished when the time was up.
+
+use std::panic::Location;
+use std::ptr::NonNull;
+use std::time::{Duration, Instant};
+
+use super::blocking::{Sleeper, wait_for_group};
+use super::shared::{Phase, Shared};
+use crate::task::group::Group;
+use crate::task::header::{RawTask, TaskId, TaskRef};
+use crate::task::state::{self, State};
+use crate::task::waker::cancel_task;
+
+/// How often the walk that drops all tasks is repeated. Guessed.
+const WALK_PERIOD: Duration = Duration::from_millis(5);
+
+/// How a runtime ends.
+///
+/// ```
+/// use filch::Shutdown;
+/// let runtime = filch::Builder::new().workers(1).build()?;
+/// let handle = runtime.spawn(async { 1 });
+/// let report = runtime.shutdown(Shutdown::Drain);
+/// assert!(report.unfinished.is_empty());
+/// assert_eq!(handle.wait(), 1);
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shutdown {
+    /// Waits until every task has run to its end, however long that takes.
+    Drain,
+    /// Drops every task at its next await; jobs that run are waited for.
+    Abort,
+    /// Drains for so long, then aborts.
+    DrainFor(Duration),
+}
+
+/// What a task does at a moment.
+///
+/// ```
+/// let runtime = filch::Builder::new().workers(1).build()?;
+/// let handle = runtime.spawn(std::future::pending::<()>());
+/// while runtime.tasks()[0].state != filch::TaskState::Waiting {}
+/// # handle.cancel();
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TaskState {
+    /// Ready, in some queue.
+    Queued,
+    /// Inside a poll or a call.
+    Running,
+    /// Waiting to be woken.
+    Waiting,
+}
+
+/// A task that is alive: who it is and what it does.
+///
+/// ```
+/// let runtime = filch::Builder::new().workers(1).build()?;
+/// let handle = runtime.task().name("idler").spawn(std::future::pending::<()>());
+/// let tasks = runtime.tasks();
+/// assert_eq!(tasks[0].name.as_deref(), Some("idler"));
+/// assert!(tasks[0].spawned_at.file().ends_with(".rs"));
+/// # handle.cancel();
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct TaskInfo {
+    /// Its id.
+    pub id: TaskId,
+    /// Its name, if it was given one.
+    pub name: Option<String>,
+    /// Where it was spawned.
+    pub spawned_at: &'static Location<'static>,
+    /// What it does.
+    pub state: TaskState,
+    /// How long ago it was spawned, to some milliseconds.
+    pub age: Duration,
+}
+
+impl std::fmt::Display for TaskInfo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = match self.state {
+            TaskState::Queued => "queued",
+            TaskState::Running => "running",
+            TaskState::Waiting => "waiting",
+        };
+        write!(f, "task {}", self.id)?;
+        if let Some(name) = &self.name {
+            write!(f, " \"{name}\"")?;
+        }
+        write!(f, " spawned at {}, {state}, {:?} old", self.spawned_at, self.age)
+    }
+}
+
+/// What a shutdown found.
+///
+/// ```
+/// use std::time::Duration;
+/// let runtime = filch::Builder::new().workers(1).build()?;
+/// let stuck = runtime.spawn(std::future::pending::<()>());
+/// let report = runtime.shutdown(filch::Shutdown::DrainFor(Duration::from_millis(1)));
+/// assert_eq!(report.unfinished[0].id, stuck.id());
+/// println!("{report}"); // 1 task unfinished: task 7 spawned at src/main.rs:4:21, waiting, …
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct ShutdownReport {
+    /// The tasks that had not finished when the abort began, oldest first.
+    pub unfinished: Vec<TaskInfo>,
+}
+
+impl std::fmt::Display for ShutdownReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.unfinished.len() {
+            0 => return f.write_str("all tasks finished"),
+            1 => f.write_str("1 task unfinished:")?,
+            n => write!(f, "{n} tasks unfinished:")?,
+        }
+        for task in &self.unfinished {
+            write!(f, "\n  {task}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Ends the runtime (Z1). The caller is no member of it.
+    pub(crate) fn shut_down(&self, how: Shutdown) -> ShutdownReport {
+        if self.advance(Phase::Draining) {
+            // SAFETY: the root's own unit, given up once: only one caller leaves Open.
+            unsafe { Group::leave(std::sync::Arc::as_ptr(&self.root)) };
+        }
+        let drained = match how {
+            Shutdown::Drain => {
+                wait_for_group(&self.root);
+                true
+            }
+            Shutdown::Abort => self.root.is_finished(),
+            Shutdown::DrainFor(time) => self.wait_for_root(Instant::now().checked_add(time)),
+        };
+        let report = if drained { ShutdownReport::default() } else { self.abort() };
+        self.stop_threads();
+        report
+    }
+
+    /// Waits until the root group is finished; false if the deadline came first.
+    fn wait_for_root(&self, deadline: Option<Instant>) -> bool {
+        let Some(deadline) = deadline else {
+            wait_for_group(&self.root);
+            return true;
+        };
+        let sleeper = Sleeper::new();
+        while self.root.set_waiter(&sleeper.waker) {
+            if !sleeper.sleep_until(deadline) {
+                return self.root.is_finished();
+            }
+        }
+        true
+    }
+
+    /// Drops every task (Z2).
+    fn abort(&self) -> ShutdownReport {
+        self.advance(Phase::Aborting);
+        let report = ShutdownReport { unfinished: self.tasks() };
+        loop {
+            self.for_each_task(|task| {
+                // SAFETY: the reference keeps the cell alive.
+                unsafe { cancel_task(task.raw()) };
+            });
+            if self.wait_for_root(Instant::now().checked_add(WALK_PERIOD)) {
+                return report;
+            }
+        }
+    }
+
+    /// Visits every task that is alive.
+    fn for_each_task(&self, visit: impl FnMut(TaskRef)) {
+        self.pool.for_each_cell(
+            |cell: NonNull<u8>| {
+                // SAFETY: T1, the first word of a cell is a state word at all times.
+                let state: &State = unsafe { cell.cast().as_ref() };
+                let task = RawTask(cell.cast());
+                // SAFETY: `try_pin` made the reference that is handed over.
+                state.try_pin().then(|| unsafe { TaskRef::from_owned(task) })
+            },
+            visit,
+        );
+    }
+
+    /// Every task that is alive, oldest first.
+    pub(crate) fn tasks(&self) -> Vec<TaskInfo> {
+        let mut tasks = Vec::new();
+        self.for_each_task(|task| {
+            let header = task.header();
+            let state = match header.state.phase() {
+                state::Phase::Queued => TaskState::Queued,
+                state::Phase::Running => TaskState::Running,
+                state::Phase::Waiting => TaskState::Waiting,
+                state::Phase::Done => return,
+            };
+            tasks.push(TaskInfo {
+                id: header.id,
+                name: header.name().map(str::to_owned),
+                spawned_at: header.site(),
+                state,
+                age: self.age(header.state.birth()),
+            });
+        });
+        tasks.sort_by_key(|task| (std::cmp::Reverse(task.age), task.id));
+        tasks
+    }
+}

@@ -1,0 +1,201 @@
+//! How threads begin and end.
+//!
+//! L1. `start` returns once every worker has joined its lane, so each can be woken from then on.
+//! L2. If a thread cannot start, those that did are stopped and joined, and the error names it.
+//! L3. No thread starts once the runtime is stopped; who joins them sees all.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+
+use super::sentry;
+use super::shared::{Lane, Parts, Phase, Shared, lock};
+use super::worker::{Flow, Worker};
+use crate::base::{barrier, thread};
+use crate::config::hooks::{Role, ThreadHook, WorkerInfo};
+use crate::error::BuildError;
+use crate::task::group::guard_user_code;
+
+/// Makes a runtime and starts its threads.
+pub(crate) fn start(parts: Parts) -> Result<Arc<Shared>, BuildError> {
+    barrier::init();
+    let shared = Shared::new(parts);
+    match shared.start_all() {
+        Ok(()) => Ok(shared),
+        Err(error) => {
+            shared.stop_threads();
+            Err(error)
+        }
+    }
+}
+
+impl Shared {
+    fn start_all(self: &Arc<Self>) -> Result<(), BuildError> {
+        let (ready, all_ready) = mpsc::channel();
+        let mut started = 0;
+        for lane in &self.lanes {
+            for slot in lane.range.start..lane.range.start + lane.workers {
+                self.start_worker(slot, Some(ready.clone()))?;
+                started += 1;
+            }
+        }
+        let shared = self.clone();
+        self.start_thread("sentry".into(), move || sentry::watch(shared))?;
+        drop(ready);
+        debug_assert_eq!(all_ready.iter().count(), started);
+        Ok(())
+    }
+
+    fn start_worker(
+        self: &Arc<Self>,
+        slot: usize,
+        ready: Option<Sender<()>>,
+    ) -> Result<(), BuildError> {
+        let info = self.slots[slot].info;
+        let shared = self.clone();
+        self.start_thread(format!("{}-{}", info.role, info.index), move || {
+            shared.set_up_thread(info);
+            run_worker(shared, slot, ready);
+        })
+    }
+
+    /// Starts a thread that `stop_threads` will join (L3).
+    fn start_thread(
+        &self,
+        suffix: String,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Result<(), BuildError> {
+        let name = thread::name_with_suffix(&self.config.thread_name, &suffix);
+        let mut builder = std::thread::Builder::new().name(name.clone());
+        if let Some(bytes) = self.config.stack_size {
+            builder = builder.stack_size(bytes);
+        }
+        let mut threads = lock(&self.threads);
+        if self.phase() == Phase::Stopped {
+            let source = io::Error::other("the runtime has stopped");
+            return Err(BuildError::Thread { name, source });
+        }
+        threads.retain(|thread| !thread.is_finished());
+        match builder.spawn(body) {
+            Ok(thread) => {
+                threads.push(thread);
+                Ok(())
+            }
+            Err(source) => Err(BuildError::Thread { name, source }),
+        }
+    }
+
+    /// Starts a thread for a spare that the crew has just summoned.
+    pub(crate) fn start_spare(&self, lane: &Lane, slot: usize) {
+        let shared = self.root.home().shared.cast::<Shared>();
+        // SAFETY: `Shared` lives in an `Arc`, which the caller's `&self` comes from.
+        unsafe { Arc::increment_strong_count(shared) };
+        // SAFETY: the reference just made.
+        let shared = unsafe { Arc::from_raw(shared) };
+        if let Err(error) = shared.start_worker(slot, None) {
+            lane.crew.failed(slot);
+            if shared.phase() != Phase::Stopped {
+                shared.refuse(error.to_string());
+            }
+        }
+    }
+
+    /// Level, affinity and start hook of a worker's thread; refusals are remembered.
+    fn set_up_thread(&self, info: WorkerInfo) {
+        let config = &self.config;
+        let (level, affinity) = match info.role {
+            Role::Io | Role::Both => (config.io_level, &config.io_affinity),
+            Role::Compute => (config.compute_level, &config.compute_affinity),
+        };
+        if let Err(error) = thread::apply_level(level) {
+            self.refuse(format!("{}-{}: level {level:?} refused: {error}", info.role, info.index));
+        }
+        if let Some(cpus) = affinity.cpus_for(info.index, &thread::current_affinity())
+            && let Err(error) = thread::set_affinity(&cpus)
+        {
+            self.refuse(format!("{}-{}: CPUs {cpus:?} refused: {error}", info.role, info.index));
+        }
+        call(&self.hooks.on_thread_start, info);
+    }
+
+    /// Ends and joins all threads. No task is left.
+    pub(crate) fn stop_threads(&self) {
+        self.advance(Phase::Stopped);
+        self.wake_all();
+        self.sentry.wake();
+        loop {
+            let threads = std::mem::take(&mut *lock(&self.threads));
+            if threads.is_empty() {
+                return;
+            }
+            for lane in &self.lanes {
+                lane.range.clone().for_each(|slot| self.unpark(slot));
+            }
+            for thread in threads {
+                // A worker's panic would be a bug of ours, and its message is out already.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+fn call(hook: &Option<ThreadHook>, info: WorkerInfo) {
+    if let Some(hook) = hook {
+        guard_user_code(|| hook(info));
+    }
+}
+
+fn run_worker(shared: Arc<Shared>, slot: usize, ready: Option<Sender<()>>) {
+    let worker = Worker::new(shared.clone(), slot);
+    let info = worker.slot().info;
+    if let Some(ready) = ready {
+        let _ = ready.send(());
+    }
+    if worker.is_spare() {
+        worker.enter(|| worker.run_as_spare());
+        worker.leave();
+        shared.lanes[shared.slots[slot].lane].crew.vacate(slot);
+    } else {
+        worker.enter(|| while worker.step() == Flow::Continue {});
+        worker.leave();
+    }
+    call(&shared.hooks.on_thread_stop, info);
+}
+
+impl Worker {
+    /// The loop of a spare: it goes when it is not needed for a while.
+    fn run_as_spare(&self) {
+        while self.step() == Flow::Continue {
+            if self.lane().crew.is_surplus() && self.is_empty_handed() && !self.wait_for_summons() {
+                return;
+            }
+        }
+    }
+
+    /// Stands by; true if the spare goes on working.
+    fn wait_for_summons(&self) -> bool {
+        let (shared, lane) = (self.shared(), self.lane());
+        if !lane.crew.stand_by(self.index()) {
+            return true;
+        }
+        self.leave_lane();
+        let keep_alive = shared.config.spare_keep_alive;
+        let until = shared.clock.now() + keep_alive;
+        loop {
+            self.park(Some(keep_alive));
+            let goes = shared.clock.now() >= until || self.is_stopped();
+            if lane.crew.was_summoned(self.index()) || (goes && !lane.crew.retire(self.index())) {
+                self.join_lane();
+                return true;
+            }
+            if goes {
+                return false;
+            }
+        }
+    }
+
+    fn is_empty_handed(&self) -> bool {
+        let slot = self.slot();
+        !self.has_private() && !self.has_pinned() && slot.ring.is_empty() && slot.deque.is_empty()
+    }
+}

@@ -1,0 +1,104 @@
+//! Exploring: whose work an idle worker takes.
+//!
+//! Victims are the lane's slots and, after them, the injector's shards, numbered in one row. The
+//! search starts where the last one succeeded (work tends to stay where it was), then goes
+//! anywhere at random, a bounded number of times, at last with a yield before each try.
+//!
+//! X1. Random probing guarantees nothing; only the full look of the two-phase sleep does.
+//! X2. The stop is read between tries.
+//! X3. A worker that holds no right to search (the limit is reached) does not explore.
+
+use super::worker::{Found, Worker};
+use crate::base::shim::yield_now;
+use crate::queue::{deque, ring};
+use crate::task::header::RawTask;
+
+impl Worker {
+    /// Looks for work beyond the own queues, which are empty.
+    pub(crate) fn explore(&self) -> Found {
+        let lane = self.lane();
+        if !self.searching.get() {
+            if !lane.idle.try_search(lane.searchers) {
+                return self.found_low();
+            }
+            self.searching.set(true);
+        }
+        let config = &self.shared().config;
+        let tries = config.tries_among(lane.workers);
+        let mut victim = self.victim.get();
+        for attempt in 1..=tries + config.explore_yields {
+            if let Some(task) = self.try_victim(victim) {
+                self.victim.set(victim);
+                return Found::Task(task);
+            }
+            if self.is_stopped() {
+                return Found::Stop;
+            }
+            if attempt == tries
+                && let Some(task) = self.next_low()
+            {
+                return Found::Task(task);
+            }
+            if attempt > tries {
+                yield_now();
+            }
+            victim = self.rng.borrow_mut().below(lane.width() + lane.injector.shards());
+        }
+        Found::Nothing
+    }
+
+    fn found_low(&self) -> Found {
+        self.next_low().map_or(Found::Nothing, Found::Task)
+    }
+
+    /// Looks at every victim once: the second look before a sleep saw something.
+    pub(crate) fn sweep(&self) -> Option<RawTask> {
+        let all = self.lane().width() + self.lane().injector.shards();
+        let start = self.rng.borrow_mut().below(all);
+        (0..all).find_map(|i| self.try_victim((start + i) % all)).or_else(|| self.next_low())
+    }
+
+    /// One try at one victim: half of a ring, one job of a deque, or a share of a shard.
+    fn try_victim(&self, victim: usize) -> Option<RawTask> {
+        let lane = self.lane();
+        let counters = &self.slot().counters;
+        counters.steals_tried.add(1);
+        let width = lane.width();
+        let (task, moved) = if victim >= width {
+            let share = self.fair_share();
+            let mut first = None;
+            let taken = lane.injector.steal_from(victim - width, share, &mut |item| match first {
+                None => first = Some(RawTask(item)),
+                Some(_) => self.take_in(RawTask(item)),
+            });
+            (first, taken)
+        } else if lane.slot_of(victim as u32) == self.index() {
+            (None, 0)
+        } else {
+            self.steal_from_slot(lane.slot_of(victim as u32))
+        };
+        if task.is_some() {
+            counters.steals_won.add(1);
+            counters.stolen.add(moved as u64);
+        }
+        task
+    }
+
+    fn steal_from_slot(&self, index: usize) -> (Option<RawTask>, usize) {
+        let victim = &self.shared().slots[index];
+        if self.runs_futures() && !victim.ring.is_empty() {
+            // SAFETY: S3, the destination is our own ring, and the victim is another worker.
+            let stolen = unsafe { victim.ring.steal_into(&self.slot().ring) };
+            if let ring::Steal::Taken { first, moved } = stolen {
+                return (Some(RawTask(first)), moved);
+            }
+        }
+        if self.runs_jobs() && !victim.deque.is_empty() {
+            self.slot().counters.heavy_barriers.add(1);
+            if let deque::Steal::Taken(job) = victim.deque.steal() {
+                return (Some(RawTask(job)), 1);
+            }
+        }
+        (None, 0)
+    }
+}

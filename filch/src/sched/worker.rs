@@ -1,0 +1,450 @@
+//! A worker: one thread's loop over its sources.
+//!
+//! A step serves them in one order: events, inbound and private tasks, timers, slot and ring (or
+//! deque) up to `local_budget` tasks, injector, steal, park. Every `global_interval` tasks the
+//! injector comes before the ring, and every fourth such time the low queue comes first.
+//!
+//! K1. A worker is used by its own thread only; what user code reaches through the context is
+//!     reached by shared reference, so every field that changes is a cell.
+//! K2. Between tasks no cell is borrowed: a task may spawn, wake, block and run other tasks.
+//! K3. `searching` says how the idle set counts this worker, at any time.
+//! K4. No step is unbounded: a worker whose tasks respawn for ever sees events, its mailbox and
+//!     the end of the runtime every `local_budget` tasks, and at least every `io_interval`.
+//!
+//! Not here: which task is next (`next`), whom to steal from (`steal`), the sleep (`sleep`).
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::core::EventCore;
+use super::shared::{Lane, Phase, Shared, Slot, lock};
+use crate::base::rng::Rng;
+use crate::base::shim::Ordering;
+use crate::idle;
+use crate::pool::Cache;
+use crate::queue::mailbox::Pop;
+use crate::task::context;
+use crate::task::group::Group;
+use crate::task::header::{Ran, RawTask};
+use crate::task::state::Start;
+
+/// How long an outside task should wait for the periodic look at most. Guessed, as in Tokio.
+const GLOBAL_LOOK_NS: u64 = 200_000;
+
+/// One in so many periodic looks begins with the low queue.
+const LOW_LOOK: u64 = 4;
+
+/// Whether the loop goes on.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flow {
+    Continue,
+    Stop,
+}
+
+pub(crate) struct Worker {
+    shared: Arc<Shared>,
+    index: usize,
+    core: RefCell<Box<dyn EventCore>>,
+    cache: Cache,
+    pub(crate) rng: RefCell<Rng>,
+    /// Tasks run, empty looks included: what the intervals count.
+    tick: Cell<u64>,
+    /// The self-tuned `global_interval`.
+    interval: Cell<u64>,
+    /// Tasks taken from the newest-task slot in a row.
+    pub(crate) streak: Cell<usize>,
+    /// Where the last steal succeeded.
+    pub(crate) victim: Cell<usize>,
+    /// K3.
+    pub(crate) searching: Cell<bool>,
+    /// Whether the idle set counts this worker at all.
+    in_lane: Cell<bool>,
+    /// The sentry watches, as long as we are awake (I6).
+    armed: Cell<bool>,
+    /// Pinned tasks that are ready.
+    private: RefCell<VecDeque<RawTask>>,
+    /// Pinned tasks that are alive; each holds a clone.
+    pins: Rc<()>,
+    awake_since: Cell<Instant>,
+    aborting: Cell<bool>,
+}
+
+impl Worker {
+    /// Occupies slot `index`. The caller is its thread, or a test that drives it.
+    pub(crate) fn new(shared: Arc<Shared>, index: usize) -> Self {
+        let slot = &shared.slots[index];
+        let core = lock(&slot.core).take().expect("a slot has one occupant at a time");
+        let lane = &shared.lanes[slot.lane];
+        lane.widen(index);
+        let victim = index - lane.range.start;
+        let worker = Self {
+            core: RefCell::new(core),
+            cache: Cache::new(shared.pool.clone()),
+            rng: RefCell::new(shared.rng_of(index)),
+            tick: Cell::new(0),
+            interval: Cell::new(shared.config.global_interval as u64),
+            streak: Cell::new(0),
+            victim: Cell::new(victim),
+            searching: Cell::new(false),
+            in_lane: Cell::new(false),
+            armed: Cell::new(false),
+            private: RefCell::new(VecDeque::new()),
+            pins: Rc::new(()),
+            awake_since: Cell::new(shared.clock.now()),
+            aborting: Cell::new(false),
+            shared,
+            index,
+        };
+        worker.join_lane();
+        worker
+    }
+
+    /// Enters the lane's idle set, awake.
+    pub(crate) fn join_lane(&self) {
+        self.set_armed(self.lane().idle.join());
+        self.in_lane.set(true);
+    }
+
+    /// Leaves the lane's idle set.
+    pub(crate) fn leave_lane(&self) {
+        if self.searching.get() {
+            self.stop_searching();
+        }
+        self.lane().idle.leave();
+        self.in_lane.set(false);
+    }
+
+    /// Leaves the slot. Its queues are empty, or visible to others and announced.
+    pub(crate) fn leave(self) {
+        debug_assert!(self.private.borrow().is_empty() && !self.has_pinned());
+        if self.in_lane.get() {
+            self.leave_lane();
+        }
+        let slot = &self.shared.slots[self.index];
+        *lock(&slot.core) = Some(self.core.into_inner());
+    }
+
+    /// The worker of the current thread, if it belongs to `shared`.
+    ///
+    /// # Safety
+    /// The result is used only while the current call into user code lasts.
+    #[inline]
+    pub(crate) unsafe fn of_runtime<'a>(shared: *const Shared) -> Option<&'a Worker> {
+        // SAFETY: by the caller's promise.
+        let worker = unsafe { Self::current() }?;
+        std::ptr::eq(Arc::as_ptr(&worker.shared), shared).then_some(worker)
+    }
+
+    /// The worker of the current thread.
+    ///
+    /// # Safety
+    /// The result is used only while the current call into user code lasts.
+    #[inline]
+    pub(crate) unsafe fn current<'a>() -> Option<&'a Worker> {
+        let worker: *const Worker = context::with(|cx| cx.worker.get()).cast();
+        // SAFETY: X3, set by `enter` for as long as the worker runs on this thread.
+        unsafe { worker.as_ref() }
+    }
+
+    /// Makes this the worker of the current thread for the call of `f`.
+    pub(crate) fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
+        struct Restore(*const (), *const Cache);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                context::with(|cx| {
+                    cx.worker.set(self.0);
+                    cx.cache.set(self.1);
+                });
+            }
+        }
+        let _restore = context::with(|cx| {
+            Restore(cx.worker.replace(std::ptr::from_ref(self).cast()), cx.cache.replace(&self.cache))
+        });
+        f()
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
+    pub(crate) fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self) -> &Slot {
+        &self.shared.slots[self.index]
+    }
+
+    #[inline]
+    pub(crate) fn lane(&self) -> &Lane {
+        &self.shared.lanes[self.slot().lane]
+    }
+
+    /// This worker's number in its lane.
+    pub(crate) fn id(&self) -> u32 {
+        self.lane().id_of(self.index)
+    }
+
+    #[inline]
+    pub(crate) fn runs_futures(&self) -> bool {
+        self.slot().lane == 0
+    }
+
+    #[inline]
+    pub(crate) fn runs_jobs(&self) -> bool {
+        self.slot().lane + 1 == self.shared.lanes.len()
+    }
+
+    /// Whether this worker only stands in for others.
+    pub(crate) fn is_spare(&self) -> bool {
+        self.id() as usize >= self.lane().workers
+    }
+
+    /// Whether pinned tasks live here, so that the thread must stay.
+    pub(crate) fn has_pinned(&self) -> bool {
+        Rc::strong_count(&self.pins) > 1
+    }
+
+    /// A guard for the body of a pinned task.
+    pub(crate) fn pin(&self) -> Rc<()> {
+        self.pins.clone()
+    }
+
+    /// One round over all sources, in the order of the file header.
+    pub(crate) fn step(&self) -> Flow {
+        if self.see_phase() == Flow::Stop {
+            return Flow::Stop;
+        }
+        let before = self.tick.get();
+        self.events();
+        self.inbound();
+        self.run_private();
+        self.run_local();
+        if self.tick.get() != before {
+            self.tune(self.tick.get() - before);
+            return Flow::Continue;
+        }
+        match self.find() {
+            Found::Task(task) => self.run(task),
+            Found::Stop => return Flow::Stop,
+            Found::Nothing => self.sleep(),
+        }
+        Flow::Continue
+    }
+
+    /// Reads how far the end has come.
+    fn see_phase(&self) -> Flow {
+        match self.shared.phase() {
+            Phase::Open | Phase::Draining => Flow::Continue,
+            Phase::Aborting => {
+                self.aborting.set(true);
+                Flow::Continue
+            }
+            Phase::Stopped => Flow::Stop,
+        }
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.shared.phase() == Phase::Stopped
+    }
+
+    fn events(&self) {
+        self.core.borrow_mut().poll();
+    }
+
+    /// Sleeps in the event core.
+    pub(crate) fn park(&self, timeout: Option<std::time::Duration>) {
+        self.core.borrow_mut().park(timeout);
+    }
+
+    /// Moves what others sent to this worker into its private queue.
+    fn inbound(&self) {
+        let mailbox = &self.slot().mailbox;
+        while !mailbox.is_empty() {
+            // SAFETY: S3, we are the owner.
+            match unsafe { mailbox.pop() } {
+                Pop::Item(item) => self.keep(RawTask(item)),
+                Pop::Empty | Pop::Stalled => break,
+            }
+        }
+    }
+
+    pub(crate) fn keep(&self, task: RawTask) {
+        self.private.borrow_mut().push_back(task);
+    }
+
+    /// Whether something waits that only this worker can run.
+    pub(crate) fn has_private(&self) -> bool {
+        !self.private.borrow().is_empty() || !self.slot().mailbox.is_empty()
+    }
+
+    fn run_private(&self) {
+        for _ in 0..self.shared.config.private_budget {
+            let task = self.private.borrow_mut().pop_front();
+            let Some(task) = task else { break };
+            self.count_tick();
+            self.run(task);
+        }
+    }
+
+    /// Runs ready tasks of this worker's own queues, at most `local_budget`.
+    fn run_local(&self) {
+        let config = &self.shared.config;
+        for _ in 0..config.local_budget.min(config.io_interval) {
+            let tick = self.count_tick();
+            let periodic = (tick % self.interval.get() == 0).then(|| tick / self.interval.get());
+            let task = match periodic {
+                Some(look) => self.next_outside(look % LOW_LOOK == 0).or_else(|| self.next_local()),
+                None => self.next_local(),
+            };
+            let Some(task) = task else {
+                self.tick.set(tick - 1);
+                break;
+            };
+            self.run(task);
+        }
+    }
+
+    fn count_tick(&self) -> u64 {
+        let tick = self.tick.get() + 1;
+        self.tick.set(tick);
+        tick
+    }
+
+    /// Sets the interval of the periodic look by how long tasks take here.
+    fn tune(&self, ran: u64) {
+        let now = self.shared.tell_time();
+        let since = self.awake_since.replace(now);
+        let spent = now.saturating_duration_since(since).as_nanos() as u64;
+        self.slot().counters.busy_ns.add(spent);
+        let each = spent / ran.max(1);
+        if each > 0 {
+            let longest = 2 * self.shared.config.global_interval as u64;
+            let aim = (GLOBAL_LOOK_NS / each).clamp(2, longest);
+            // One part in eight of the new value: a single long task does not move it far.
+            let tuned = (7 * self.interval.get() + aim).div_ceil(8);
+            self.interval.set(tuned.clamp(2, longest));
+        }
+    }
+
+    /// Looks outside of the worker's own queues: injector, then others.
+    fn find(&self) -> Found {
+        if let Some(task) = self.next_injected() {
+            return Found::Task(task);
+        }
+        // C4: nothing of a group may stay here while we look around or sleep.
+        Group::settle();
+        self.explore()
+    }
+
+    /// Runs a task whose entry this worker has taken out of a queue.
+    pub(crate) fn run(&self, task: RawTask) {
+        if self.searching.get() {
+            self.stop_searching();
+        }
+        // SAFETY: T4, the entry keeps the cell alive.
+        let header = unsafe { task.header() };
+        let start = match header.state.start() {
+            Start::Run if self.aborting.get() => Start::Cancelled,
+            Start::Tombstone => return,
+            // SAFETY: that was the last reference.
+            Start::TombstoneLast => return unsafe { task.free() },
+            start => start,
+        };
+        // SAFETY: the task is not DONE (T2), so its group is there, and it runs next.
+        unsafe { Group::open_ledger(header.group_ptr()) };
+        let beat = self.enter_task();
+        // SAFETY: `start` gave us the body.
+        let ran = unsafe { task.execute(start, self.shared.config.poll_budget as u32) };
+        self.leave_task(beat);
+        if ran == Ran::Requeue {
+            self.requeue(task);
+        }
+    }
+
+    /// Runs a job that this thread has claimed through its handle.
+    ///
+    /// # Safety
+    /// `start` is what [`crate::task::state::State::claim`] has just returned.
+    pub(crate) unsafe fn run_claimed(&self, task: RawTask, start: Start) {
+        let beat = self.enter_task();
+        // SAFETY: by the caller's promise.
+        let ran = unsafe { task.execute(start, self.shared.config.poll_budget as u32) };
+        debug_assert_eq!(ran, Ran::Settled, "jobs do not yield");
+        self.leave_task(beat);
+    }
+
+    /// Tells the sentry that a task begins; nested runs keep the beat odd.
+    fn enter_task(&self) -> u64 {
+        let slot = self.slot();
+        slot.counters.polls.add(1);
+        // ORDERING: Relaxed, only this thread writes the beat.
+        let beat = slot.beat.load(Ordering::Relaxed);
+        // ORDERING: Relaxed, the sentry compares readings that are milliseconds apart.
+        slot.beat.store((beat + 2) | 1, Ordering::Relaxed);
+        beat
+    }
+
+    fn leave_task(&self, beat: u64) {
+        // ORDERING: Relaxed, as in `enter_task`; the parity is that of before.
+        self.slot().beat.store(beat + 4, Ordering::Relaxed);
+    }
+
+    /// Makes sure that the sentry will notice if this worker gets stuck.
+    #[inline]
+    pub(crate) fn ensure_watched(&self) {
+        if !self.armed.get() {
+            self.shared.watch(self.lane());
+            self.armed.set(true);
+        }
+    }
+
+    pub(crate) fn set_armed(&self, sentry: idle::Sentry) {
+        self.armed.set(sentry == idle::Sentry::Armed);
+    }
+
+    /// This worker has work in hand: it no longer searches, and the last who searched wakes the
+    /// next (I4).
+    pub(crate) fn stop_searching(&self) {
+        self.searching.set(false);
+        if self.lane().idle.found() == idle::Last::Yes {
+            self.shared.notify(self.lane());
+        }
+    }
+
+    /// Bookkeeping around a sleep.
+    pub(crate) fn falls_asleep(&self) {
+        let now = self.shared.tell_time();
+        let spent = now.saturating_duration_since(self.awake_since.get());
+        let counters = &self.slot().counters;
+        counters.busy_ns.add(spent.as_nanos() as u64);
+        counters.parks.add(1);
+    }
+
+    pub(crate) fn wakes_up(&self) {
+        self.awake_since.set(self.shared.tell_time());
+    }
+
+    /// The slot that tasks pinned here name.
+    pub(crate) fn pinned_slot(&self) -> u32 {
+        self.index as u32
+    }
+}
+
+/// What came of looking beyond the own queues.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Task(RawTask),
+    Nothing,
+    Stop,
+}

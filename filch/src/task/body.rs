@@ -1,0 +1,307 @@
+//! Bodies: what a task runs, and its end.
+//!
+//! B1. A cell is `header, stage`; the stage is the body until the body is dropped, then the
+//!     outcome until somebody takes or drops it. The state word says which (T2, T5), so no tag
+//!     is stored.
+//! B2. The order of the end: body dropped, outcome stored, DONE, waiter woken, cell freed, unit
+//!     given back. So a group that is finished has no body left, and no output without a handle.
+//! B3. No panic of the user's code leaves this file: in a run it becomes the outcome, in a drop
+//!     of a body it goes to the group, in the drop of an output that nobody wants it ends.
+//!
+//! Not here: which thread calls (`sched`), how a handle waits (`join`).
+
+use std::future::Future;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::task::{Context as PollContext, Poll};
+
+use super::context;
+use super::group::{Fallout, Group, GroupRef, Payload, guard_user_code};
+use super::header::{Birth, Header, Kind, Ran, RawTask, Vtable};
+use super::state::Pause;
+use super::waker;
+
+/// Why a task has no value.
+pub(crate) enum Failure {
+    Cancelled,
+    Panicked(Box<Panicked>),
+}
+
+/// A panic that waits for the handle, with the group that gets it if nobody asks.
+pub(crate) struct Panicked {
+    pub(crate) fallout: Fallout,
+    group: GroupRef,
+}
+
+impl Panicked {
+    /// # Safety
+    /// The task of `header` is not DONE.
+    unsafe fn new(header: &Header, payload: Payload) -> Box<Self> {
+        let group = header.group_ptr();
+        // SAFETY: H3, the group is alive, and groups live in an `Arc`.
+        unsafe { Arc::increment_strong_count(group) };
+        // SAFETY: the reference just made.
+        let group = unsafe { Arc::from_raw(group) };
+        Box::new(Self { fallout: Fallout::of(header, payload), group })
+    }
+
+    pub(crate) fn deliver(self) {
+        self.group.deliver(self.fallout);
+    }
+}
+
+/// What a task came to.
+pub(crate) type Outcome<T> = Result<T, Failure>;
+
+#[repr(C)]
+pub(crate) struct Cell<B, T> {
+    header: Header,
+    stage: Stage<B, T>,
+}
+
+union Stage<B, T> {
+    body: ManuallyDrop<B>,
+    outcome: ManuallyDrop<Outcome<T>>,
+}
+
+/// A future bound to a worker slot.
+pub(crate) struct PinnedFuture<F> {
+    slot: u32,
+    future: F,
+}
+
+/// Something a task can run.
+pub(crate) trait Body {
+    type Output;
+    const KIND: Kind;
+
+    /// Runs once; `Pending` only for futures.
+    ///
+    /// # Safety
+    /// `this` is pinned in its cell and owned by the caller. A job's body is moved out.
+    unsafe fn run(this: *mut Self, task: RawTask) -> Poll<Self::Output>;
+
+    /// Whether `run` leaves the body in place to be dropped.
+    const STAYS: bool = true;
+
+    fn slot(&self) -> u32 {
+        unreachable!("only pinned tasks have a slot")
+    }
+}
+
+/// A body made from a future.
+pub(crate) struct FutureBody<F>(pub(crate) F);
+
+/// A body made from a closure.
+pub(crate) struct JobBody<F>(pub(crate) F);
+
+impl<F: Future> Body for FutureBody<F> {
+    type Output = F::Output;
+    const KIND: Kind = Kind::Future;
+
+    unsafe fn run(this: *mut Self, task: RawTask) -> Poll<F::Output> {
+        // SAFETY: the caller owns the body.
+        let future = unsafe { &mut (*this).0 };
+        // SAFETY: pinned, by the caller's promise: a cell never moves.
+        unsafe { poll(Pin::new_unchecked(future), task) }
+    }
+}
+
+impl<F: Future> Body for PinnedFuture<F> {
+    type Output = F::Output;
+    const KIND: Kind = Kind::Pinned;
+
+    unsafe fn run(this: *mut Self, task: RawTask) -> Poll<F::Output> {
+        // SAFETY: the caller owns the body.
+        let future = unsafe { &mut (*this).future };
+        // SAFETY: pinned, by the caller's promise: a cell never moves.
+        unsafe { poll(Pin::new_unchecked(future), task) }
+    }
+
+    fn slot(&self) -> u32 {
+        self.slot
+    }
+}
+
+impl<F> PinnedFuture<F> {
+    pub(crate) fn new(slot: u32, future: F) -> Self {
+        Self { slot, future }
+    }
+}
+
+impl<F: FnOnce() -> T, T> Body for JobBody<F> {
+    type Output = T;
+    const KIND: Kind = Kind::Job;
+    const STAYS: bool = false;
+
+    unsafe fn run(this: *mut Self, _: RawTask) -> Poll<T> {
+        // SAFETY: the caller owns the body, and by `STAYS` nobody reads it again.
+        let job = unsafe { this.read() };
+        Poll::Ready((job.0)())
+    }
+}
+
+/// # Safety
+/// The caller runs `task`.
+unsafe fn poll<F: Future>(future: Pin<&mut F>, task: RawTask) -> Poll<F::Output> {
+    // SAFETY: the cell outlives the run.
+    let waker = unsafe { waker::borrowed(task) };
+    future.poll(&mut PollContext::from_waker(&waker))
+}
+
+impl<B: Body> Cell<B, B::Output> {
+    const VTABLE: Vtable = Vtable {
+        kind: B::KIND,
+        run: Self::run,
+        abandon: Self::abandon,
+        take: Self::take,
+        discard: Self::discard,
+        slot: Self::slot,
+    };
+
+    /// Makes a task in a fresh cell. The caller gets the right to push its entry and the
+    /// reference of its handle.
+    ///
+    /// # Safety
+    /// `at` is a fresh cell of the pool for this type; the birth's group gave a unit to the task.
+    pub(crate) unsafe fn create(at: NonNull<u8>, birth: Birth, body: B) -> RawTask {
+        let cell: NonNull<Self> = at.cast();
+        let task = RawTask(cell.cast());
+        let word = birth.word;
+        // SAFETY: the cell is large enough and ours.
+        unsafe { (&raw mut (*cell.as_ptr()).stage.body).write(ManuallyDrop::new(body)) };
+        // SAFETY: as above (H1).
+        unsafe { birth.write(task.0, const { &Self::VTABLE }) };
+        // SAFETY: all fields are initialised but the state word, which is valid at all times (T1).
+        unsafe { task.header() }.state.publish(word);
+        task
+    }
+
+    /// The body of `task`. The caller owns it (T2).
+    fn body(task: RawTask) -> *mut B {
+        let cell: *mut Self = task.0.as_ptr().cast();
+        // SAFETY: `create` made the cell of this type; only the address is computed.
+        unsafe { (&raw mut (*cell).stage.body).cast() }
+    }
+
+    fn outcome(task: RawTask) -> *mut Outcome<B::Output> {
+        let cell: *mut Self = task.0.as_ptr().cast();
+        // SAFETY: `create` made the cell of this type; only the address is computed.
+        unsafe { (&raw mut (*cell).stage.outcome).cast() }
+    }
+
+    unsafe fn run(task: RawTask) -> Ran {
+        let body = Self::body(task);
+        // SAFETY: T2, the caller owns the body; a cell never moves, so it is pinned.
+        let result = catch_unwind(AssertUnwindSafe(|| unsafe { B::run(body, task) }));
+        let outcome = match result {
+            Ok(Poll::Pending) => return Self::pend(task),
+            Ok(Poll::Ready(value)) => Ok(value),
+            // SAFETY: we run the task, so it is not DONE.
+            Err(payload) => Err(Failure::Panicked(unsafe { Panicked::new(task.header(), payload) })),
+        };
+        if B::STAYS {
+            // SAFETY: T2, still ours.
+            unsafe { Self::drop_body(task) };
+        }
+        // SAFETY: the body is gone.
+        unsafe { Self::end(task, outcome) };
+        Ran::Settled
+    }
+
+    /// After `Pending`: back into a queue, waiting, or cancelled meanwhile.
+    fn pend(task: RawTask) -> Ran {
+        // SAFETY: we run the task.
+        let state = unsafe { &task.header().state };
+        let yielded = context::with(|cx| cx.yielded.replace(false));
+        let pause = match yielded {
+            true if state.is_cancelled() => Pause::Cancelled,
+            // T2: the entry keeps RUNNING, so that a yield costs no transition.
+            true => Pause::Requeue,
+            false => state.pause(),
+        };
+        match pause {
+            Pause::Idle => Ran::Settled,
+            Pause::Requeue => Ran::Requeue,
+            Pause::Cancelled => {
+                // SAFETY: T2, `pause` left us the body.
+                unsafe { Self::abandon(task) };
+                Ran::Settled
+            }
+        }
+    }
+
+    unsafe fn abandon(task: RawTask) {
+        // SAFETY: T2, the caller owns the body.
+        unsafe { Self::drop_body(task) };
+        // SAFETY: the body is gone.
+        unsafe { Self::end(task, Err(Failure::Cancelled)) };
+    }
+
+    unsafe fn drop_body(task: RawTask) {
+        // SAFETY: T2, the caller owns the body, and drops it once.
+        let drop = || unsafe { Self::body(task).drop_in_place() };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(drop)) {
+            // SAFETY: not DONE yet, the task holds a unit (H3).
+            let header = unsafe { task.header() };
+            // SAFETY: as above.
+            unsafe { header.group() }.deliver(Fallout::of(header, payload));
+        }
+    }
+
+    /// B2, from the outcome on.
+    unsafe fn end(task: RawTask, outcome: Outcome<B::Output>) {
+        // SAFETY: we own the stage (T5) and the body is gone from it.
+        unsafe { Self::outcome(task).write(outcome) };
+        // SAFETY: not DONE yet: the cell and the group are there.
+        let header = unsafe { task.header() };
+        let group: *const Group = header.group_ptr();
+        let finished = match header.state.finish() {
+            Some(finished) => finished,
+            None => {
+                // SAFETY: T5, no handle: the outcome is ours.
+                unsafe { Self::discard(task) };
+                header.state.finish_without_output()
+            }
+        };
+        let mut last = finished.last;
+        if finished.waiter {
+            // SAFETY: T6, the waker is ours.
+            let waker = header.waiter.with(|slot| unsafe { (*slot).assume_init_read() });
+            guard_user_code(|| waker.wake());
+            last = header.state.unref();
+        }
+        if last {
+            // SAFETY: no reference is left, body and output are gone.
+            unsafe { task.free() };
+        }
+        // SAFETY: the task's unit, given up as the last thing (B2).
+        unsafe { Group::leave(group) };
+    }
+
+    unsafe fn take(task: RawTask, into: *mut ()) {
+        // SAFETY: T5, the caller owns the outcome and takes it once.
+        let outcome = unsafe { Self::outcome(task).read() };
+        // SAFETY: the caller passes a place for an `Outcome` of this type.
+        unsafe { into.cast::<Outcome<B::Output>>().write(outcome) };
+    }
+
+    unsafe fn discard(task: RawTask) {
+        // SAFETY: T5, the caller owns the outcome and takes it once.
+        let outcome = unsafe { Self::outcome(task).read() };
+        match outcome {
+            Err(Failure::Panicked(panicked)) => panicked.deliver(),
+            outcome => {
+                guard_user_code(|| drop(outcome));
+            }
+        }
+    }
+
+    unsafe fn slot(task: RawTask) -> u32 {
+        // SAFETY: the slot is a constant of the body, which exists until the task is DONE.
+        unsafe { (*Self::body(task)).slot() }
+    }
+}

@@ -1,0 +1,125 @@
+//! What the current thread is doing: the only thread-local of the crate.
+//!
+//! X1. `group` and `task` are set only around a run (a [`Frame`]) and restored when it ends, also
+//!     by a panic, so a task that migrates takes nothing with it and leaves nothing behind.
+//! X2. Whoever sets `group` holds a unit or a reference of it for as long as it is set.
+//! X3. `worker` and `cache` are set by a worker for the life of its loop, on its own thread.
+//!
+//! Not here: what a worker is (`sched`); it is kept as an untyped pointer so that this file
+//! stays below it.
+
+use std::cell::Cell;
+use std::ptr;
+
+use super::count::Ledger;
+use super::group::Group;
+use super::header::{Header, TaskId};
+use crate::base::shim::{AtomicU64, AtomicUsize, Ordering};
+use crate::pool::Cache;
+
+/// Ids handed to a thread at once, so that spawning does not fight for one counter. Guessed.
+const ID_BLOCK: u64 = 1024;
+
+pub(crate) struct Context {
+    /// sched's `Worker` of this thread, or null.
+    pub(crate) worker: Cell<*const ()>,
+    /// The worker's own memory of task cells, or null.
+    pub(crate) cache: Cell<*const Cache>,
+    /// The group that a spawn joins, or null outside of any structure.
+    pub(crate) group: Cell<*const Group>,
+    /// The task that runs on this thread, or null.
+    pub(crate) task: Cell<*const Header>,
+    /// Operations left before the running task should let others go first.
+    pub(crate) budget: Cell<u32>,
+    /// The running future asked to be queued again without being woken.
+    pub(crate) yielded: Cell<bool>,
+    /// Units of the running task's group (C4); used on worker threads only.
+    pub(crate) ledger: Ledger,
+    number: Cell<usize>,
+    next_id: Cell<u64>,
+    last_id: Cell<u64>,
+}
+
+thread_local! {
+    static CONTEXT: Context = const {
+        Context {
+            worker: Cell::new(ptr::null()),
+            cache: Cell::new(ptr::null()),
+            group: Cell::new(ptr::null()),
+            task: Cell::new(ptr::null()),
+            budget: Cell::new(u32::MAX),
+            yielded: Cell::new(false),
+            ledger: Ledger::new(),
+            number: Cell::new(0),
+            next_id: Cell::new(0),
+            last_id: Cell::new(0),
+        }
+    };
+}
+
+/// Calls `f` with the thread's context.
+#[inline]
+pub(crate) fn with<R>(f: impl FnOnce(&Context) -> R) -> R {
+    CONTEXT.with(f)
+}
+
+impl Context {
+    /// A small number of this thread, for spreading over shards.
+    pub(crate) fn number(&self) -> usize {
+        static THREADS: AtomicUsize = AtomicUsize::new(1);
+        if self.number.get() == 0 {
+            // ORDERING: Relaxed, only uniqueness matters.
+            self.number.set(THREADS.fetch_add(1, Ordering::Relaxed));
+        }
+        self.number.get()
+    }
+
+    /// An id that no other task of the process has.
+    #[inline]
+    pub(crate) fn fresh_id(&self) -> TaskId {
+        static IDS: AtomicU64 = AtomicU64::new(1);
+        if self.next_id.get() == self.last_id.get() {
+            // ORDERING: Relaxed, only uniqueness matters.
+            let first = IDS.fetch_add(ID_BLOCK, Ordering::Relaxed);
+            self.next_id.set(first);
+            self.last_id.set(first + ID_BLOCK);
+        }
+        let id = self.next_id.get();
+        self.next_id.set(id + 1);
+        TaskId(id)
+    }
+}
+
+/// Sets what the thread is doing until dropped (X1).
+#[must_use]
+pub(crate) struct Frame {
+    group: *const Group,
+    task: *const Header,
+    budget: u32,
+    yielded: bool,
+}
+
+impl Frame {
+    /// # Safety
+    /// X2 holds for `group` and the cell of `task` stays alive until the frame is dropped, which
+    /// happens on this thread and in stack order.
+    pub(crate) unsafe fn enter(group: *const Group, task: *const Header, budget: u32) -> Self {
+        with(|cx| Self {
+            group: cx.group.replace(group),
+            task: cx.task.replace(task),
+            budget: cx.budget.replace(budget),
+            yielded: cx.yielded.replace(false),
+        })
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        with(|cx| {
+            cx.group.set(self.group);
+            cx.task.set(self.task);
+            cx.budget.set(self.budget);
+            cx.yielded.set(self.yielded);
+        });
+    }
+}

@@ -1,0 +1,439 @@
+//! Groups: who belongs together, who is told at the end, and where panics go.
+//!
+//! Every task belongs to one group for life. Groups form a tree whose root is the runtime's; a
+//! group holds one unit of its parent until it is finished, so a finished group has no live
+//! descendant on any lane.
+//!
+//! G1. A group's memory is kept by references (`Arc`); one of them belongs to the count, from
+//!     birth to its end, so whoever holds a unit may use the group (PITFALL: a tracker on the
+//!     waiter's stack).
+//! G2. The end: the one finisher (C2) takes the waiter out and wakes it, releases the parent's
+//!     unit, then drops the count's reference; it touches nothing of the waiter's after the wake.
+//! G3. A panic that nobody took is delivered once: to the group while it is open, to the parent
+//!     if the group was orphaned, else to the runtime's hook.
+//! G4. In a tracked group every live member is in the list, so that cancelling reaches all.
+//!     A group is tracked if it can be cancelled (`filch::group`) or if its waiter has no deque
+//!     to find its jobs in (a `scope` on a thread that is no compute worker), or inside one such.
+//!
+//! Not here: how a thread waits (`sched/blocking.rs`), the public faces (`block_on`, `group`, `scope`).
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::panic::Location;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use crossbeam_utils::CachePadded;
+
+use super::context;
+use super::count::Count;
+use super::header::{Header, RawTask, TaskId, TaskRef};
+use super::waker::cancel_task;
+use crate::base::shim::{AtomicBool, Ordering};
+
+/// The payload of a panic.
+pub(crate) type Payload = Box<dyn Any + Send + 'static>;
+
+/// A panic on its way to somebody.
+pub(crate) struct Fallout {
+    pub(crate) payload: Payload,
+    pub(crate) task: TaskId,
+    pub(crate) name: Option<Cow<'static, str>>,
+    pub(crate) site: &'static Location<'static>,
+}
+
+impl Fallout {
+    pub(crate) fn of(header: &Header, payload: Payload) -> Self {
+        let name = header.name().map(|name| Cow::Owned(name.to_owned()));
+        Self { payload, task: header.id, name, site: header.site() }
+    }
+}
+
+/// What takes the panics that no group took.
+pub(crate) type Hook = Arc<dyn Fn(Fallout) + Send + Sync>;
+
+/// What a task knows of its runtime. Valid while the caller holds a unit of any of its groups (H3).
+#[derive(Clone, Copy)]
+pub(crate) struct Home {
+    /// sched's `Shared`.
+    pub(crate) shared: *const (),
+    /// Pushes the entry that the caller has the right to push, and wakes whom it takes.
+    pub(crate) schedule: unsafe fn(*const (), RawTask),
+}
+
+impl Home {
+    /// # Safety
+    /// The caller has just won QUEUED for `task` (T3).
+    #[inline]
+    pub(crate) unsafe fn schedule(self, task: RawTask) {
+        // SAFETY: the task is not DONE, so it holds a unit: the runtime is there.
+        unsafe { (self.schedule)(self.shared, task) }
+    }
+}
+
+/// What a panic does to the other members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnPanic {
+    /// They go on (`block_on`, `scope`).
+    Continue,
+    /// They are cancelled (`group`).
+    Cancel,
+}
+
+/// Where panics of members go (G3).
+enum Sink {
+    Open(Option<Fallout>),
+    Orphaned,
+    Closed,
+    Root(Hook),
+}
+
+pub(crate) type GroupRef = Arc<Group>;
+
+pub(crate) struct Group {
+    count: CachePadded<Count>,
+    home: Home,
+    parent: Option<GroupRef>,
+    on_panic: OnPanic,
+    /// Set once, under the lock of `members`; read by spawns.
+    cancelled: AtomicBool,
+    waiter: Mutex<Option<Waker>>,
+    sink: Mutex<Sink>,
+    members: Option<Mutex<Members>>,
+}
+
+// SAFETY: `home` points to a `Shared`, which is reached from any thread by design.
+unsafe impl Send for Group {}
+// SAFETY: as above; everything else is atomic or locked.
+unsafe impl Sync for Group {}
+
+/// The members of a tracked group (G4). Finished tasks stay until the list has doubled.
+struct Members {
+    tasks: Vec<TaskRef>,
+    groups: Vec<GroupRef>,
+    sweep_at: usize,
+}
+
+/// Length at which the list of members is first swept. Guessed.
+const FIRST_SWEEP: usize = 64;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing of the user's runs under these locks, so poison means nothing.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Group {
+    /// The root of a runtime: its panics go to the hook.
+    pub(crate) fn root(home: Home, hook: Hook) -> GroupRef {
+        let group = Self::with(home, None, OnPanic::Continue, Tracking::No);
+        *lock(&group.sink) = Sink::Root(hook);
+        group
+    }
+
+    /// A group inside `parent`; `None` if `parent` is finished.
+    pub(crate) fn inside(
+        parent: &GroupRef,
+        on_panic: OnPanic,
+        tracking: Tracking,
+    ) -> Option<GroupRef> {
+        if !parent.count.try_add(1) {
+            return None;
+        }
+        let tracking = if parent.is_tracked() { Tracking::Yes } else { tracking };
+        let group = Self::with(parent.home, Some(parent.clone()), on_panic, tracking);
+        if let Some(members) = &parent.members {
+            let mut members = lock(members);
+            members.sweep();
+            members.groups.push(group.clone());
+            // ORDERING: Relaxed, the lock orders it with `cancel`.
+            if parent.cancelled.load(Ordering::Relaxed) {
+                drop(members);
+                group.cancel();
+            }
+        }
+        Some(group)
+    }
+
+    fn with(
+        home: Home,
+        parent: Option<GroupRef>,
+        on_panic: OnPanic,
+        tracking: Tracking,
+    ) -> GroupRef {
+        let members = match tracking {
+            Tracking::No => None,
+            Tracking::Yes => Some(Mutex::new(Members {
+                tasks: Vec::new(),
+                groups: Vec::new(),
+                sweep_at: FIRST_SWEEP,
+            })),
+        };
+        let group = Arc::new(Self {
+            count: CachePadded::new(Count::new()),
+            home,
+            parent,
+            on_panic,
+            cancelled: AtomicBool::new(false),
+            waiter: Mutex::new(None),
+            sink: Mutex::new(Sink::Open(None)),
+            members,
+        });
+        // G1: the count's own reference, dropped by `announce`.
+        std::mem::forget(group.clone());
+        group
+    }
+
+    pub(crate) fn home(&self) -> Home {
+        self.home
+    }
+
+    pub(crate) fn units(&self) -> usize {
+        self.count.units()
+    }
+
+    /// Takes a unit for a new member; the caller holds one (C3).
+    #[inline]
+    pub(crate) fn enter(&self) {
+        context::with(|cx| {
+            if std::ptr::eq(cx.ledger.count(), &*self.count) {
+                cx.ledger.draw(&self.count);
+            } else {
+                self.count.add(1);
+            }
+        });
+    }
+
+    /// Takes a unit for a new member without holding one; false if the group is finished.
+    #[must_use]
+    pub(crate) fn try_enter(&self) -> bool {
+        self.count.try_add(1)
+    }
+
+    /// Gives a member's unit back, by way of the ledger where this worker deals in it.
+    ///
+    /// # Safety
+    /// The caller holds a unit and gives it up; it does not use the group afterwards unless it
+    /// holds a reference.
+    #[inline]
+    pub(crate) unsafe fn leave(group: *const Self) {
+        // SAFETY: G1, by the unit.
+        let this = unsafe { &*group };
+        let finished = context::with(|cx| {
+            if std::ptr::eq(cx.ledger.count(), &*this.count) {
+                cx.ledger.deposit(&this.count);
+                false
+            } else {
+                this.count.sub(1)
+            }
+        });
+        if finished {
+            // SAFETY: G1, the count's reference is now ours.
+            unsafe { Self::announce(group) };
+        }
+    }
+
+    /// Makes this thread's ledger deal in the group of the task it is about to run (C4).
+    ///
+    /// # Safety
+    /// The caller runs a task of this group next, on a worker thread.
+    #[inline]
+    pub(crate) unsafe fn open_ledger(group: *const Self) {
+        // SAFETY: G1, by the unit of the task.
+        let count: *const Count = unsafe { &raw const *(*group).count };
+        let current = context::with(|cx| cx.ledger.count());
+        if current != count {
+            Self::settle();
+            context::with(|cx| cx.ledger.open(count));
+        }
+    }
+
+    /// Settles this thread's ledger (C4): before searching, parking or blocking.
+    pub(crate) fn settle() {
+        let finished = context::with(|cx| {
+            let count = cx.ledger.count();
+            if count.is_null() {
+                return None;
+            }
+            // SAFETY: C1, the ledger holds units, or the running task does.
+            let finished = unsafe { cx.ledger.settle(&*count) };
+            finished.then_some(count)
+        });
+        if let Some(count) = finished {
+            // SAFETY: a ledger's count is the field of a group; the count's reference is ours.
+            unsafe { Self::announce(Self::of_count(count)) };
+        }
+    }
+
+    fn of_count(count: *const Count) -> *const Self {
+        let padded: *const CachePadded<Count> = count.cast();
+        padded.wrapping_byte_sub(std::mem::offset_of!(Group, count)).cast()
+    }
+
+    /// G2, for this group and every ancestor that it thereby finishes.
+    ///
+    /// # Safety
+    /// The caller finished the count of `group`.
+    unsafe fn announce(group: *const Self) {
+        let mut finished = Some(group);
+        while let Some(group) = finished.take() {
+            // SAFETY: G1, this is the count's reference, and it ends here.
+            let group = unsafe { Arc::from_raw(group) };
+            if let Some(members) = &group.members {
+                let list = std::mem::take(&mut lock(members).tasks);
+                drop(list);
+            }
+            let waiter = lock(&group.waiter).take();
+            if let Some(waiter) = waiter {
+                guard_user_code(|| waiter.wake());
+            }
+            if let Some(parent) = &group.parent {
+                // The parent's ledger is not used: an ancestor is rarely the group being run.
+                if parent.count.sub(1) {
+                    finished = Some(Arc::as_ptr(parent));
+                }
+            }
+        }
+    }
+
+    /// Whether every member is gone.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.count.is_finished()
+    }
+
+    /// Has `waker` woken at the end; false if the group is finished already.
+    #[must_use]
+    pub(crate) fn set_waiter(&self, waker: &Waker) -> bool {
+        let mut waiter = lock(&self.waiter);
+        if self.count.is_finished() {
+            return false;
+        }
+        if !waiter.as_ref().is_some_and(|old| old.will_wake(waker)) {
+            *waiter = Some(waker.clone());
+        }
+        true
+    }
+
+    /// Delivers a panic that nobody took (G3).
+    pub(crate) fn deliver(&self, fallout: Fallout) {
+        let mut group = self;
+        let mut to_hook = false;
+        loop {
+            let mut sink = lock(&group.sink);
+            match &mut *sink {
+                Sink::Root(hook) => {
+                    let hook = hook.clone();
+                    drop(sink);
+                    guard_user_code(|| hook(fallout));
+                    return;
+                }
+                Sink::Open(first @ None) if !to_hook => {
+                    *first = Some(fallout);
+                    drop(sink);
+                    if group.on_panic == OnPanic::Cancel {
+                        group.cancel();
+                    }
+                    return;
+                }
+                Sink::Open(_) | Sink::Closed => to_hook = true,
+                Sink::Orphaned => {}
+            }
+            drop(sink);
+            group = group.parent.as_deref().expect("only a root has no parent, and it takes all");
+        }
+    }
+
+    /// Takes the panic that members left, if any; later ones go to the hook (G3).
+    pub(crate) fn close(&self) -> Option<Fallout> {
+        self.replace_sink(Sink::Closed)
+    }
+
+    /// The owner goes before the members: they and their panics fall to the parent (G3).
+    pub(crate) fn orphan(&self) {
+        if let Some(fallout) = self.replace_sink(Sink::Orphaned) {
+            self.deliver(fallout);
+        }
+    }
+
+    fn replace_sink(&self, sink: Sink) -> Option<Fallout> {
+        match std::mem::replace(&mut *lock(&self.sink), sink) {
+            Sink::Open(fallout) => fallout,
+            Sink::Orphaned | Sink::Closed | Sink::Root(_) => None,
+        }
+    }
+
+    /// Lists a new task in a tracked group; if the group is cancelled, so is the task.
+    ///
+    /// # Safety
+    /// The cell of `task` is alive.
+    pub(crate) unsafe fn enlist(&self, task: RawTask) {
+        let Some(members) = &self.members else { return };
+        // SAFETY: by the caller's promise.
+        let member = unsafe { TaskRef::new(task) };
+        let mut members = lock(members);
+        members.sweep();
+        members.tasks.push(member);
+        // ORDERING: Relaxed, the lock orders it with `cancel`.
+        let cancelled = self.cancelled.load(Ordering::Relaxed);
+        drop(members);
+        if cancelled {
+            // SAFETY: by the caller's promise.
+            unsafe { cancel_task(task) };
+        }
+    }
+
+    /// Whether members have to be listed.
+    pub(crate) fn is_tracked(&self) -> bool {
+        self.members.is_some()
+    }
+
+    /// Cancels every member and every subgroup (G4); untracked groups have no such call.
+    pub(crate) fn cancel(&self) {
+        let Some(members) = &self.members else { return };
+        let (tasks, groups) = {
+            let mut members = lock(members);
+            // ORDERING: Relaxed, the lock orders it with `enlist` and `inside`.
+            self.cancelled.store(true, Ordering::Relaxed);
+            (std::mem::take(&mut members.tasks), std::mem::take(&mut members.groups))
+        };
+        for task in &tasks {
+            // SAFETY: our reference keeps the cell alive.
+            unsafe { cancel_task(task.raw()) };
+        }
+        for group in groups {
+            group.cancel();
+        }
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        // ORDERING: Relaxed, a hint; `enlist` decides under the lock.
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Takes the newest member off the list, to be claimed by a thread that helps while it waits.
+    pub(crate) fn newest_member(&self) -> Option<TaskRef> {
+        lock(self.members.as_ref()?).tasks.pop()
+    }
+}
+
+/// Whether a group lists its members (G4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tracking {
+    No,
+    Yes,
+}
+
+impl Members {
+    fn sweep(&mut self) {
+        if self.tasks.len() + self.groups.len() < self.sweep_at {
+            return;
+        }
+        self.tasks.retain(|task| !task.header().state.is_done());
+        self.groups.retain(|group| !group.is_finished());
+        self.sweep_at = FIRST_SWEEP.max(2 * (self.tasks.len() + self.groups.len()));
+    }
+}
+
+/// Runs a user's waker or drop; its panic ends here, because the thread belongs to others.
+pub(crate) fn guard_user_code<R>(f: impl FnOnce() -> R) -> Option<R> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).ok()
+}

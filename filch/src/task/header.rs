@@ -1,0 +1,316 @@
+//! The header of a task: what every body has in common, reached through a thin pointer.
+//!
+//! H1. A cell is a `Header` followed by its body (`body::Cell`, `repr(C)`), so a pointer to the
+//!     header is a pointer to the cell.
+//! H2. `vtable`, `group`, `id` and `meta` do not change from birth to the freeing of the cell.
+//! H3. `group` may be followed while the task is not DONE: it holds a unit of it (C1).
+//! H4. `link` belongs to the queue that holds the task's one entry (T3).
+//!
+//! Not here: what the state word means (`state`).
+
+use std::borrow::Cow;
+use std::fmt;
+use std::mem::{MaybeUninit, size_of};
+use std::panic::Location;
+use std::ptr::NonNull;
+use std::task::Waker;
+
+use super::context::{self, Frame};
+use super::group::Group;
+use super::state::{Start, State};
+use crate::base::shim::{AtomicPtr, UnsafeCell};
+use crate::pool::Pool;
+use crate::queue::mailbox::Linked;
+
+/// Names one task among all that the process ever had.
+///
+/// ```
+/// let (a, b) = (filch::spawn(async {}), filch::spawn(async {}));
+/// assert_ne!(a.id(), b.id());
+/// # filch::wait((a, b));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TaskId(pub(crate) u64);
+
+impl fmt::Debug for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TaskId({})", self.0)
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Which lane runs the task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A future: the micro lane.
+    Future,
+    /// A closure: the job lane. It may be claimed through its handle.
+    Job,
+    /// A future that stays on one worker.
+    Pinned,
+}
+
+/// What the worker does with a task that it has run.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Ran {
+    /// It ended, waits for a wake, or was a tombstone.
+    Settled,
+    /// It wants to run again, after others.
+    Requeue,
+}
+
+/// The type-specific part of a task.
+pub(crate) struct Vtable {
+    pub(crate) kind: Kind,
+    /// Polls or calls the body; the caller owns it (T2).
+    pub(crate) run: unsafe fn(RawTask) -> Ran,
+    /// Drops the body unrun and finishes as cancelled; the caller owns it (T2).
+    pub(crate) abandon: unsafe fn(RawTask),
+    /// Moves the output into `*mut Result<T, Failure>`; the caller owns it (T5).
+    pub(crate) take: unsafe fn(RawTask, *mut ()),
+    /// Drops an output that nobody took, giving a panic to the group; the caller owns it (T5).
+    pub(crate) discard: unsafe fn(RawTask),
+    /// The worker slot a pinned task belongs to.
+    pub(crate) slot: unsafe fn(RawTask) -> u32,
+}
+
+#[repr(C)]
+pub(crate) struct Header {
+    pub(crate) state: State,
+    link: AtomicPtr<Header>,
+    pub(crate) vtable: &'static Vtable,
+    group: *const Group,
+    pub(crate) id: TaskId,
+    meta: Meta,
+    /// By T6.
+    pub(crate) waiter: UnsafeCell<MaybeUninit<Waker>>,
+}
+
+const _: () = assert!(size_of::<Header>() <= 64);
+
+/// Where a task was spawned, and its name if it has one: a tagged pointer.
+pub(crate) struct Meta(usize);
+
+struct Named {
+    site: &'static Location<'static>,
+    name: Cow<'static, str>,
+}
+
+const NAMED: usize = 1;
+
+impl Meta {
+    pub(crate) fn new(site: &'static Location<'static>, name: Option<Cow<'static, str>>) -> Self {
+        match name {
+            None => Self(std::ptr::from_ref(site).expose_provenance()),
+            Some(name) => {
+                let named = Box::into_raw(Box::new(Named { site, name }));
+                Self(named.expose_provenance() | NAMED)
+            }
+        }
+    }
+
+    fn named(&self) -> Option<&Named> {
+        if self.0 & NAMED == 0 {
+            return None;
+        }
+        let named: *const Named = std::ptr::with_exposed_provenance(self.0 & !NAMED);
+        // SAFETY: `new` made it from a box that lives as long as this value.
+        Some(unsafe { &*named })
+    }
+
+    fn site(&self) -> &'static Location<'static> {
+        match self.named() {
+            Some(named) => named.site,
+            None => {
+                let site: *const Location<'static> = std::ptr::with_exposed_provenance(self.0);
+                // SAFETY: `new` made it from a `&'static Location`.
+                unsafe { &*site }
+            }
+        }
+    }
+}
+
+impl Drop for Meta {
+    fn drop(&mut self) {
+        if self.0 & NAMED != 0 {
+            let named: *mut Named = std::ptr::with_exposed_provenance_mut(self.0 & !NAMED);
+            // SAFETY: `new` made it from a box, and this value is dropped once.
+            drop(unsafe { Box::from_raw(named) });
+        }
+    }
+}
+
+impl Header {
+    /// The group, while the task is not DONE (H3).
+    ///
+    /// # Safety
+    /// The task is not DONE for as long as the reference is used, or the caller holds a unit.
+    pub(crate) unsafe fn group<'a>(&self) -> &'a Group {
+        // SAFETY: H3, by the caller's promise.
+        unsafe { &*self.group }
+    }
+
+    pub(crate) fn group_ptr(&self) -> *const Group {
+        self.group
+    }
+
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.meta.named().map(|named| &*named.name)
+    }
+
+    pub(crate) fn site(&self) -> &'static Location<'static> {
+        self.meta.site()
+    }
+}
+
+/// What is known of a task before it has a cell.
+pub(crate) struct Birth {
+    pub(crate) group: *const Group,
+    pub(crate) id: TaskId,
+    pub(crate) meta: Meta,
+    /// The first state word (`State::initial`).
+    pub(crate) word: u64,
+}
+
+impl Birth {
+    /// Writes all but the state word of the header at `at`; [`Birth::word`] is published last.
+    ///
+    /// # Safety
+    /// `at` is a fresh cell of the pool, large enough and aligned for a header.
+    pub(crate) unsafe fn write(self, at: NonNull<Header>, vtable: &'static Vtable) {
+        let at = at.as_ptr();
+        // The state word stays untouched: the registry's walk may read it at any time (T1).
+        // SAFETY: by the caller's promise; each field lies inside the cell.
+        unsafe { (&raw mut (*at).link).write(AtomicPtr::default()) };
+        // SAFETY: as above.
+        unsafe { (&raw mut (*at).vtable).write(vtable) };
+        // SAFETY: as above.
+        unsafe { (&raw mut (*at).group).write(self.group) };
+        // SAFETY: as above.
+        unsafe { (&raw mut (*at).id).write(self.id) };
+        // SAFETY: as above.
+        unsafe { (&raw mut (*at).meta).write(self.meta) };
+        // SAFETY: as above.
+        unsafe { (&raw mut (*at).waiter).write(UnsafeCell::new(MaybeUninit::uninit())) };
+    }
+}
+
+/// A thin pointer to a task. It owns nothing: what makes it valid is said where it is held
+/// (a queue entry by T3 and T4, a handle or waker by its reference).
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct RawTask(pub(crate) NonNull<Header>);
+
+impl RawTask {
+    /// # Safety
+    /// The cell is alive while the reference is used.
+    #[inline]
+    pub(crate) unsafe fn header<'a>(self) -> &'a Header {
+        // SAFETY: by the caller's promise.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Runs or drops the body that `start` gave the caller, as the group's member.
+    ///
+    /// # Safety
+    /// `start` is what [`State::start`] or [`State::claim`] has just returned, and it is `Run` or
+    /// `Cancelled`.
+    #[inline]
+    pub(crate) unsafe fn execute(self, start: Start, budget: u32) -> Ran {
+        // SAFETY: T2, the body is ours, so the task is not DONE and the cell is alive.
+        let header = unsafe { self.header() };
+        // SAFETY: X2, the task's unit keeps the group until the body has ended.
+        let _frame = unsafe { Frame::enter(header.group, self.0.as_ptr(), budget) };
+        if start == Start::Run {
+            // SAFETY: T2.
+            return unsafe { (header.vtable.run)(self) };
+        }
+        debug_assert_eq!(start, Start::Cancelled);
+        // SAFETY: T2.
+        unsafe { (header.vtable.abandon)(self) };
+        Ran::Settled
+    }
+
+    /// Drops one reference.
+    ///
+    /// # Safety
+    /// The caller owns a reference and gives it up.
+    #[inline]
+    pub(crate) unsafe fn unref(self) {
+        // SAFETY: the reference keeps the cell alive until here.
+        if unsafe { self.header() }.state.unref() {
+            // SAFETY: that was the last one.
+            unsafe { self.free() };
+        }
+    }
+
+    /// Gives the cell back to the pool.
+    ///
+    /// # Safety
+    /// No reference and no queue entry is left; body, output and waiter are gone.
+    pub(crate) unsafe fn free(self) {
+        // SAFETY: the cell is ours alone; `meta` was initialised at birth and dies here.
+        unsafe { std::ptr::drop_in_place(&raw mut (*self.0.as_ptr()).meta) };
+        let cache = context::with(|cx| cx.cache.get());
+        // SAFETY: X3, the cache belongs to this thread's worker while it is set.
+        let cache = unsafe { cache.as_ref() };
+        // SAFETY: a header is the start of a cell of the pool (H1), and nobody else has it.
+        unsafe { Pool::free(self.0.cast(), cache) };
+    }
+}
+
+/// A counted reference to a task.
+pub(crate) struct TaskRef(RawTask);
+
+// SAFETY: a task cell is reached from any thread by design; the body is guarded by T2.
+unsafe impl Send for TaskRef {}
+// SAFETY: as above; a shared reference only reads constants and makes state transitions.
+unsafe impl Sync for TaskRef {}
+
+impl TaskRef {
+    /// # Safety
+    /// The cell is alive.
+    pub(crate) unsafe fn new(task: RawTask) -> Self {
+        // SAFETY: by the caller's promise.
+        unsafe { task.header() }.state.add_ref();
+        Self(task)
+    }
+
+    /// Takes over a reference that the caller owns.
+    ///
+    /// # Safety
+    /// The caller owns a reference and gives it up.
+    pub(crate) unsafe fn from_owned(task: RawTask) -> Self {
+        Self(task)
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        // SAFETY: our reference keeps the cell alive.
+        unsafe { self.0.header() }
+    }
+
+    pub(crate) fn raw(&self) -> RawTask {
+        self.0
+    }
+}
+
+impl Drop for TaskRef {
+    fn drop(&mut self) {
+        // SAFETY: the reference is ours.
+        unsafe { self.0.unref() };
+    }
+}
+
+// SAFETY: the link is a field of the header, so each task has its own, and queues alone touch it (H4).
+unsafe impl Linked for Header {
+    unsafe fn link(this: NonNull<Self>) -> NonNull<AtomicPtr<Self>> {
+        // SAFETY: the item is live by the caller's promise.
+        NonNull::from(unsafe { &this.as_ref().link })
+    }
+}

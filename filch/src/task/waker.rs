@@ -1,0 +1,92 @@
+//! Wakers of tasks: a thin pointer and one reference each.
+//!
+//! W1. A waker owns one reference, so the cell is there; nothing else of the task need be.
+//! W2. Only a wake that wins QUEUED goes on to the runtime, and until its entry is pushed the
+//!     task is not DONE (T3), so the group and its runtime are there too (H3).
+//!
+//! Not here: where the woken task goes (`sched/schedule.rs`, through `group::Home`).
+
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::task::{RawWaker, RawWakerVTable, Waker};
+
+use super::header::{Header, RawTask};
+use super::state::Wake;
+
+static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
+
+/// A waker that borrows the reference of whoever runs the task.
+///
+/// # Safety
+/// The cell stays alive while the result is used.
+pub(crate) unsafe fn borrowed(task: RawTask) -> ManuallyDrop<Waker> {
+    let raw = RawWaker::new(task.0.as_ptr().cast_const().cast(), &VTABLE);
+    // SAFETY: the functions of the table keep the contract of `RawWaker`; never dropped, so the
+    // reference it would own (W1) need not exist.
+    ManuallyDrop::new(unsafe { Waker::from_raw(raw) })
+}
+
+/// Whether `waker` is that of the task at `header`.
+pub(crate) fn is_of(waker: &Waker, header: *const Header) -> bool {
+    waker.data() == header.cast() && std::ptr::eq(waker.vtable(), &VTABLE)
+}
+
+fn task(data: *const ()) -> RawTask {
+    debug_assert!(!data.is_null());
+    // SAFETY: `borrowed` made it from a non-null pointer.
+    RawTask(unsafe { NonNull::new_unchecked(data.cast_mut().cast()) })
+}
+
+/// Queues the task if nobody has, through its runtime.
+///
+/// # Safety
+/// The caller keeps the cell alive.
+#[inline]
+pub(crate) unsafe fn wake_task(task: RawTask) {
+    // SAFETY: by the caller's promise.
+    let header = unsafe { task.header() };
+    if header.state.wake() == Wake::Schedule {
+        // SAFETY: W2.
+        let home = unsafe { header.group() }.home();
+        // SAFETY: W2, and we won the right to push the entry.
+        unsafe { home.schedule(task) };
+    }
+}
+
+/// Has the body dropped instead of run, as soon as nobody runs it.
+///
+/// # Safety
+/// The caller keeps the cell alive.
+pub(crate) unsafe fn cancel_task(task: RawTask) {
+    // SAFETY: by the caller's promise.
+    let header = unsafe { task.header() };
+    if header.state.cancel() == Wake::Schedule {
+        // SAFETY: W2.
+        let home = unsafe { header.group() }.home();
+        // SAFETY: W2, and we won the right to push the entry.
+        unsafe { home.schedule(task) };
+    }
+}
+
+unsafe fn clone(data: *const ()) -> RawWaker {
+    // SAFETY: W1.
+    unsafe { task(data).header() }.state.add_ref();
+    RawWaker::new(data, &VTABLE)
+}
+
+unsafe fn wake(data: *const ()) {
+    // SAFETY: W1.
+    unsafe { wake_task(task(data)) };
+    // SAFETY: W1, the reference is consumed.
+    unsafe { task(data).unref() };
+}
+
+unsafe fn wake_by_ref(data: *const ()) {
+    // SAFETY: W1.
+    unsafe { wake_task(task(data)) };
+}
+
+unsafe fn drop_waker(data: *const ()) {
+    // SAFETY: W1, the reference is consumed.
+    unsafe { task(data).unref() };
+}
