@@ -23,8 +23,10 @@ const LEAF: Knows = Only(&["base"]);
 /// One row per module directly below `filch/src`, bottom first.
 const TABLE: &[(&str, Knows)] = &[
     ("base", Only(&[])),
+    // Errors that users see: any module that can fail may name them.
+    ("error", LEAF),
+    ("config", Only(&["base", "error"])),
     // Leaves.
-    ("config", LEAF),
     ("queue", LEAF),
     ("idle", LEAF),
     ("pool", LEAF),
@@ -32,12 +34,15 @@ const TABLE: &[(&str, Knows)] = &[
     ("io", LEAF),
     ("observe", LEAF),
     // The schedulable unit: its link is the queue's, its memory the pool's.
-    ("task", Only(&["base", "pool", "queue", "observe", "timer"])),
+    (
+        "task",
+        Only(&["base", "error", "pool", "queue", "observe", "timer"]),
+    ),
     // Where the leaves meet.
     (
         "sched",
         Only(&[
-            "base", "config", "queue", "idle", "pool", "timer", "io", "observe", "task",
+            "base", "error", "config", "queue", "idle", "pool", "timer", "io", "observe", "task",
         ]),
     ),
     // The public API.
