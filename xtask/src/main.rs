@@ -99,9 +99,13 @@ fn main() -> ExitCode {
 }
 
 /// The root of the workspace: this crate's parent directory.
+///
+/// Cargo says at run time where that is. What it said at compile time may be another checkout
+/// that shares the build directory.
 fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here).to_owned()
+    let here = std::env::var_os("CARGO_MANIFEST_DIR");
+    let here = here.map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+    here.parent().map(Path::to_owned).unwrap_or(here)
 }
 
 fn check(root: &Path) -> ExitCode {
