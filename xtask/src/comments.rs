@@ -53,7 +53,9 @@ pub(crate) fn check_safety(source: &Source) -> Vec<Finding> {
             Unsafe::Discharged(name) if !comment(&["SAFETY:"]) => {
                 format!("{name} without a `// SAFETY:` comment above")
             }
-            Unsafe::Stated(name) if !comment(&["# Safety", "SAFETY"]) => {
+            Unsafe::Stated(name)
+                if !comment(&["# Safety", "SAFETY"]) && !in_trait_impl(source, pos) =>
+            {
                 format!("{name} without a `# Safety` section or `// SAFETY` contract")
             }
             _ => continue,
@@ -87,6 +89,31 @@ fn classify(behind: &str) -> Option<Unsafe> {
         },
         _ => None,
     }
+}
+
+/// True for a method of `impl Trait for Type`: the trait states its contract.
+fn in_trait_impl(source: &Source, pos: usize) -> bool {
+    let bytes = source.code.as_bytes();
+    let mut closed = 0usize;
+    let open = (0..pos).rev().find(|&at| match bytes[at] {
+        b'}' => {
+            closed += 1;
+            false
+        }
+        b'{' if closed > 0 => {
+            closed -= 1;
+            false
+        }
+        byte => byte == b'{',
+    });
+    let Some(open) = open else {
+        return false;
+    };
+    let header = &source.code[source.statement_start(open)..open];
+    let is_impl = words(header).any(|(_, word)| word == "impl");
+    // `for<'a>` binds a lifetime and names no type.
+    let is_for = |(at, word): (usize, &str)| word == "for" && !header[at + 3..].starts_with('<');
+    is_impl && words(header).any(is_for)
 }
 
 /// A function has a name behind `fn`; a function pointer type has not.

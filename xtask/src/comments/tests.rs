@@ -37,6 +37,7 @@ fn explained_unsafe_passes() {
         "/// Text.\n///\n/// # Safety\n///\n/// - p is valid\n#[inline]\npub(crate) unsafe fn f(p: *const u8) {}",
         "// SAFETY contract: p is valid.\nunsafe extern \"C\" fn f(p: *const u8) {}",
         "struct V { run: unsafe fn(*const ()), c: unsafe extern \"C\" fn() }",
+        "impl<T> Linked for Node<T> {\n    fn a() {}\n    unsafe fn link() {}\n}",
         "// unsafe { }\nconst S: &str = \"unsafe { }\";",
     ];
     for text in good {
@@ -59,6 +60,11 @@ fn unexplained_unsafe_is_found() {
         ),
         ("unsafe impl Send for X {}", 1),
         ("/// Text.\nunsafe fn f() {}", 2),
+        (
+            "impl<F: for<'a> Fn(&'a u8)> Node<F> {\n    unsafe fn link() {}\n}",
+            2,
+        ),
+        ("trait Linked {\n    unsafe fn link();\n}", 2),
         ("/// Text.\npub unsafe trait T {}", 2),
         ("unsafe extern \"C\" { fn f(); }", 1),
         ("#[unsafe(no_mangle)]\nfn f() {}", 1),
