@@ -1,1 +1,61 @@
 //! The attributes `#[filch::main]` and `#[filch::test]`.
+//!
+//! Both turn an `async fn` without arguments into a plain function that runs it to the end, and
+//! every task it started with it. Use them through the `filch` crate, which re-exports them.
+//!
+//! M1. The written function survives whole, as an item inside the expansion: its return type
+//!     stays a type, so `?` infers as it does in any `async fn`.
+//! M2. Every other attribute moves to the outer function, in order.
+//! M3. An error points at the token that caused it, and the expansion still defines the function,
+//!     so the compiler adds no second error about a missing one.
+//!
+//! Not here: what the options mean (`filch::Builder`), and simulated runs.
+
+use proc_macro::TokenStream;
+
+mod expand;
+mod options;
+
+/// Runs an `async fn` as the program.
+///
+/// Without options it runs on the default runtime, as `filch::block_on` does. With options it
+/// builds a runtime for this function, and shuts it down when the function has returned.
+///
+/// | option | meaning |
+/// | --- | --- |
+/// | `workers = N` | N I/O workers and N compute workers |
+/// | `io_workers = N` | N I/O workers; overrides `workers` |
+/// | `compute_workers = N` | N compute workers; overrides `workers` |
+/// | `single_thread` | one worker has both roles; excludes the others |
+///
+/// # Errors
+///
+/// Does not compile unless the function is `async`, takes no arguments and has no generics.
+///
+/// # Panics
+///
+/// The function panics when the runtime cannot start, and when the future panics.
+#[proc_macro_attribute]
+pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
+    expand::expand(expand::Kind::Main, options.into(), item.into()).into()
+}
+
+/// Runs an `async fn` as a test, on a runtime of its own.
+///
+/// Tests share nothing: each builds a runtime, with two I/O workers and two compute workers
+/// unless the options say otherwise, and shuts it down at its end. The options are those of
+/// [`macro@main`]. Other attributes, such as `#[should_panic]` and `#[ignore]`, and a `Result`
+/// as return type mean what they mean for `#[test]`.
+///
+/// # Errors
+///
+/// Does not compile unless the function is `async`, takes no arguments, has no generics and
+/// carries no other `#[test]`.
+///
+/// # Panics
+///
+/// The test fails when the runtime cannot start, and when the future panics.
+#[proc_macro_attribute]
+pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
+    expand::expand(expand::Kind::Test, options.into(), item.into()).into()
+}
