@@ -7,6 +7,9 @@ pub(super) use threads::*;
 
 use std::ptr::{self, NonNull};
 
+use super::mailbox::{Chain, Linked};
+use crate::base::shim::{AtomicPtr, UnsafeCell};
+
 /// A stand-in for a task: the queues never look inside, so a number in a pointer will do.
 #[derive(Debug)]
 pub(super) struct Item;
@@ -67,4 +70,47 @@ mod models {
             "taken: {taken:?} of {items}"
         );
     }
+}
+
+/// A linked stand-in for a task, for the queues that need a link.
+#[derive(Debug)]
+pub(super) struct Node {
+    link: AtomicPtr<Node>,
+    number: UnsafeCell<usize>,
+}
+
+// SAFETY: each node has its own link, and the tests leave it to the queue.
+unsafe impl Linked for Node {
+    unsafe fn link(this: NonNull<Self>) -> NonNull<AtomicPtr<Self>> {
+        // SAFETY: live, by the caller's promise.
+        NonNull::from(unsafe { &this.as_ref().link })
+    }
+}
+
+/// Allocates a node; `open` frees it. The number is written like a task's body: not atomically.
+pub(super) fn node(number: usize) -> NonNull<Node> {
+    let node = Node {
+        link: AtomicPtr::default(),
+        number: UnsafeCell::new(number),
+    };
+    NonNull::from(Box::leak(Box::new(node)))
+}
+
+/// Frees a node that was popped and returns its number.
+pub(super) fn open(node: NonNull<Node>) -> usize {
+    // SAFETY: allocated by `node`; popped once, so freed once, and the queue is done with it.
+    let node = unsafe { Box::from_raw(node.as_ptr()) };
+    // SAFETY: the box is ours.
+    node.number.with(|number| unsafe { *number })
+}
+
+pub(super) fn chain(numbers: std::ops::Range<usize>) -> Option<Chain<Node>> {
+    let mut nodes = numbers.map(node);
+    // SAFETY: fresh nodes, which the tests leave alone until they are popped.
+    let mut chain = unsafe { Chain::new(nodes.next()?) };
+    for node in nodes {
+        // SAFETY: the same.
+        unsafe { chain.push(node) };
+    }
+    Some(chain)
 }
