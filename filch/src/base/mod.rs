@@ -1,5 +1,6 @@
 //! What every other module may use: atomics under one name, and small tools without policy.
 
+pub(crate) mod barrier;
 pub(crate) mod cpus;
 pub(crate) mod parker;
 pub(crate) mod rng;

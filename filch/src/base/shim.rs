@@ -50,6 +50,10 @@ pub(crate) fn fence(order: Ordering) {
     }
 }
 
+/// Orders this thread's own instructions only: the cheap half of `base::barrier`.
+#[cfg(all(not(loom), not(filch_tsan)))]
+pub(crate) use std::sync::atomic::compiler_fence;
+
 /// `UnsafeCell` with loom's access interface, so that one source serves both.
 #[cfg(not(loom))]
 #[derive(Debug)]

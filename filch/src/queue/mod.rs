@@ -1,0 +1,24 @@
+//! The places where a ready task may wait: four queues of thin pointers, each for one pattern of
+//! pushers and takers.
+//!
+//! | queue | pushes | takes |
+//! | --- | --- | --- |
+//! | [`ring`] | owner | owner, oldest first; thieves, half at a time |
+//! | [`deque`] | owner | owner, newest first; thieves, the oldest, one at a time |
+//! | [`mailbox`] | anyone | owner, oldest first |
+//! | [`injector`] | anyone | anyone, in batches, oldest first per shard |
+//!
+//! Q1. An item that went in comes out exactly once, or stays inside.
+//! Q2. No queue looks into an item; `mailbox` and `injector` use its link, through
+//!     [`mailbox::Linked`], between push and pop only.
+//!
+//! Not here: ownership. A queue that is dropped forgets what is inside; whoever owns the tasks
+//! empties it first. Nor wake-ups, nor the choice of a victim (the scheduler's).
+
+pub(crate) mod deque;
+pub(crate) mod injector;
+pub(crate) mod mailbox;
+pub(crate) mod ring;
+
+#[cfg(test)]
+mod testing;
