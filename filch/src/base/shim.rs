@@ -35,6 +35,10 @@ pub(crate) use std::sync::Condvar;
 
 pub(crate) use std::sync::atomic::Ordering;
 
+/// An atomic word in raw memory that outlives any one user of it: std's even under loom, whose
+/// atomics cannot be made from bytes.
+pub(crate) use std::sync::atomic::AtomicU64 as RawAtomicU64;
+
 /// A memory fence that the model checker and ThreadSanitizer understand.
 #[inline(always)]
 pub(crate) fn fence(order: Ordering) {

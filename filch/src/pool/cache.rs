@@ -1,0 +1,165 @@
+//! Private magazines: alloc and free without a lock or an atomic read-modify-write.
+//!
+//! A rack holds two magazines of a class. Frees fill `loaded`; when it is full it moves to
+//! `previous`, and the full one that was there goes to the depot. Allocations empty them in the
+//! same order. So the depot is visited at most once per magazine, whatever the order of allocs
+//! and frees (Bonwick and Adams, "Magazines and Vmem", 2001).
+//!
+//! R1. `previous` is empty, or was full when it was put there.
+//! R2. The cells of a rack are of the rack's class and of its owner's pool.
+//!
+//! Not here: what a magazine is (cell.rs), sharing a rack among threads (mod.rs).
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::Pool;
+use super::cell::{FreeCell, Magazine};
+use super::class::{CAPACITY, CLASSES, CellLayout, Class};
+
+/// Two magazines of one class.
+#[derive(Default)]
+struct Rack {
+    loaded: Cell<Magazine>,
+    previous: Cell<Magazine>,
+}
+
+/// A rack per recycled class.
+pub(super) struct Racks([Rack; CLASSES]);
+
+impl Racks {
+    pub(super) fn new() -> Self {
+        Self(std::array::from_fn(|_| Rack::default()))
+    }
+
+    /// A cell of a recycled class, if one is here.
+    #[inline(always)]
+    pub(super) fn alloc(&self, class: Class) -> Option<FreeCell> {
+        let rack = &self.0[class.index()];
+        let mut loaded = rack.loaded.take();
+        if loaded.is_empty() {
+            loaded = rack.previous.take();
+        }
+        let cell = loaded.pop();
+        rack.loaded.set(loaded);
+        cell
+    }
+
+    /// Takes a magazine in after `alloc` found nothing.
+    pub(super) fn load(&self, class: Class, magazine: Magazine) {
+        let empty = self.0[class.index()].loaded.replace(magazine);
+        debug_assert!(empty.is_empty(), "loaded over cells");
+    }
+
+    /// Keeps a free cell of a recycled class; gives back the magazine that had to make room.
+    #[inline(always)]
+    pub(super) fn free(&self, class: Class, cell: FreeCell) -> Option<Magazine> {
+        let rack = &self.0[class.index()];
+        let mut loaded = rack.loaded.take();
+        if loaded.len() < CAPACITY[class.index()] {
+            loaded.push(cell);
+            rack.loaded.set(loaded);
+            return None;
+        }
+        rack.loaded.set(Magazine::of(cell));
+        Some(rack.previous.replace(loaded)).filter(|magazine| !magazine.is_empty())
+    }
+
+    /// Takes everything out: the magazines that have cells.
+    pub(super) fn drain(&self) -> impl Iterator<Item = (Class, Magazine)> {
+        Class::all()
+            .zip(&self.0)
+            .flat_map(|(class, rack)| {
+                [rack.loaded.take(), rack.previous.take()].map(|magazine| (class, magazine))
+            })
+            .filter(|(_, magazine)| !magazine.is_empty())
+    }
+}
+
+/// The free cells of one worker thread.
+pub(crate) struct Cache {
+    pool: Arc<Pool>,
+    racks: Racks,
+}
+
+impl Cache {
+    /// An empty cache on `pool`.
+    pub(crate) fn new(pool: Arc<Pool>) -> Self {
+        Self {
+            pool,
+            racks: Racks::new(),
+        }
+    }
+
+    /// The pool whose cells this cache keeps.
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    /// A cell that can hold `cell`; its first word is zero.
+    #[inline]
+    pub(crate) fn alloc(&self, cell: CellLayout) -> NonNull<u8> {
+        if cell.class() == Class::DEDICATED {
+            return self.pool.alloc_single(cell);
+        }
+        match self.racks.alloc(cell.class()) {
+            Some(free) => free.hand_out(),
+            None => self.refill(cell),
+        }
+    }
+
+    #[cold]
+    fn refill(&self, cell: CellLayout) -> NonNull<u8> {
+        let mut magazine = self.pool.take(cell);
+        let free = magazine.pop().expect("the depot gives at least one cell");
+        self.racks.load(cell.class(), magazine);
+        free.hand_out()
+    }
+
+    /// Frees a cell of this cache's pool.
+    ///
+    /// # Safety
+    ///
+    /// - `cell` was allocated with a layout of class `layout`, from the pool of this cache, and
+    ///   has the provenance it was given.
+    /// - Nothing in it needs dropping, and nobody else uses it but for failing
+    ///   read-modify-writes of its first word.
+    #[inline]
+    pub(crate) unsafe fn free(&self, cell: NonNull<u8>, layout: CellLayout) {
+        // SAFETY: by contract the caller owns the cell and gives it up.
+        let free = unsafe { FreeCell::claim(cell) };
+        debug_assert!(self.serves(&free), "cell of another pool");
+        debug_assert_eq!(free.chunk().fixed().class, layout.class(), "wrong class");
+        self.keep(free, layout.class());
+    }
+
+    /// Whether `cell` belongs to this cache's pool.
+    #[inline]
+    pub(super) fn serves(&self, cell: &FreeCell) -> bool {
+        Arc::ptr_eq(&self.pool, &cell.chunk().fixed().pool)
+    }
+
+    /// Keeps a cell for which [`Self::serves`] holds (R2).
+    #[inline]
+    pub(super) fn keep(&self, cell: FreeCell, class: Class) {
+        if class == Class::DEDICATED {
+            self.pool.put(class, Magazine::of(cell));
+        } else if let Some(full) = self.racks.free(class, cell) {
+            self.pool.put(class, full);
+        }
+    }
+
+    /// Returns every cell to the pool.
+    pub(crate) fn flush(&self) {
+        for (class, magazine) in self.racks.drain() {
+            self.pool.put(class, magazine);
+        }
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
