@@ -11,6 +11,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Where and how a file of results was made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    #[serde(flatten)]
+    pub machine: Machine,
+    pub repeats: usize,
+    /// Samples were too small to compare.
+    pub quick: bool,
+}
+
+/// This computer and this build.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     pub cpu: String,
     /// Cores that this process may use.
@@ -26,15 +36,12 @@ pub struct Machine {
     pub time: u64,
     /// Of filch and of the crates that the peers come from.
     pub versions: BTreeMap<String, String>,
-    pub repeats: usize,
-    /// Samples were too small to compare.
-    pub quick: bool,
     /// Built without optimisation: figures mean nothing.
     pub debug_build: bool,
 }
 
 impl Machine {
-    pub fn describe(repeats: usize, quick: bool) -> Self {
+    pub fn describe() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         Self {
             cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_default(),
@@ -54,8 +61,6 @@ impl Machine {
                 .into_iter()
                 .map(|name| (name.into(), locked_version(name).unwrap_or_default()))
                 .collect(),
-            repeats,
-            quick,
             debug_build: cfg!(debug_assertions),
         }
     }

@@ -15,6 +15,7 @@ pub use machine::Machine;
 use crate::style::Style;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use machine::Setting;
 use report::Report;
 use runner::Plan;
 use scenarios::{Entry, Load, Size, catalogue, runtimes};
@@ -28,7 +29,7 @@ const QUICK_REPEATS: usize = 1;
 /// Compare filch with its peers.
 #[derive(Args, Debug)]
 pub struct BenchArgs {
-    /// Scenarios to run, instead of all
+    /// Scenarios to run, instead of all; --list shows them
     #[arg(long, value_delimiter = ',', value_name = "NAME", hide_possible_values = true,
           value_parser = PossibleValuesParser::new(catalogue().iter().map(|entry| entry.name)))]
     only: Vec<String>,
@@ -86,7 +87,11 @@ pub fn bench(args: &BenchArgs) -> io::Result<()> {
     let mut json = create(args.json.as_deref())?;
     let mut csv = create(args.csv.as_deref())?;
     let mut report = Report {
-        machine: Machine::describe(plan.repeats, args.quick),
+        machine: Setting {
+            machine: Machine::describe(),
+            repeats: plan.repeats,
+            quick: args.quick,
+        },
         results: Vec::new(),
     };
     introduce(style, &report.machine);
@@ -144,7 +149,7 @@ fn chosen(only: &[String]) -> impl Iterator<Item = Entry> {
         .filter(move |entry| only.is_empty() || only.iter().any(|name| name == entry.name))
 }
 
-/// Files are created before hours are spent on what cannot be written.
+/// Files are created before minutes are spent on what cannot be written.
 fn create(path: Option<&Path>) -> io::Result<Option<File>> {
     let open = |path: &Path| {
         File::create(path)
@@ -161,15 +166,15 @@ fn list(style: Style) {
     }
 }
 
-fn introduce(style: Style, machine: &Machine) {
-    println!("{}", style.dim(machine.summary()));
-    if machine.debug_build {
+fn introduce(style: Style, setting: &Setting) {
+    println!("{}", style.dim(setting.machine.summary()));
+    if setting.machine.debug_build {
         println!(
             "{}",
             style.bad("debug build: these figures mean nothing; use --release")
         );
     }
-    if machine.quick {
+    if setting.quick {
         println!("{}", style.dim("quick: samples are too small to compare"));
     }
 }

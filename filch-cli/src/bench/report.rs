@@ -2,7 +2,7 @@
 //!
 //! The JSON holds summaries in a fixed schema; the CSV holds every counted round.
 
-use super::machine::Machine;
+use super::machine::Setting;
 use super::peers::BASE;
 use super::runner::{RuntimeSeries, Series};
 use super::scenarios::Entry;
@@ -17,7 +17,7 @@ const NOTEWORTHY: f64 = 0.2;
 /// The JSON file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    pub machine: Machine,
+    pub machine: Setting,
     pub results: Vec<Row>,
 }
 
@@ -127,7 +127,7 @@ fn ratio(style: Style, peer: &RuntimeSeries, base: Option<&RuntimeSeries>, index
 #[cfg(test)]
 mod tests {
     use super::{Report, Row, ratio, write_csv, write_csv_head};
-    use crate::bench::machine::Machine;
+    use crate::bench::machine::{Machine, Setting};
     use crate::bench::runner::{RuntimeSeries, Series};
     use crate::bench::scenarios::catalogue;
     use crate::style::Style;
@@ -149,7 +149,11 @@ mod tests {
 
     fn report() -> Report {
         let mut report = Report {
-            machine: Machine::describe(3, true),
+            machine: Setting {
+                machine: Machine::describe(),
+                repeats: 3,
+                quick: true,
+            },
             results: Vec::new(),
         };
         report.add(&catalogue()[0], &series());

@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Tasks that are queued together; small, so that no queue grows for the measurement's sake.
 const BATCH: usize = 100;
 
+/// Bytes that live across the await.
+const STATE: usize = 64;
+
 pub struct TaskMemory;
 
 impl Scenario for TaskMemory {
@@ -56,12 +59,26 @@ async fn fill<P: Peer>(mut handles: Vec<P::Join<()>>, tasks: usize) -> Vec<P::Jo
     handles
 }
 
-fn wait_for_ever(waiting: &'static AtomicUsize) -> impl Future<Output = ()> + Send {
-    async move {
-        let state = black_box([1_u8; 64]);
-        // ORDERING: Relaxed, a count that publishes nothing.
-        waiting.fetch_add(1, Ordering::Relaxed);
-        pending::<()>().await;
-        black_box(&state);
+async fn wait_for_ever(waiting: &'static AtomicUsize) {
+    let state = black_box([1_u8; STATE]);
+    // ORDERING: Relaxed, a count that publishes nothing.
+    waiting.fetch_add(1, Ordering::Relaxed);
+    pending::<()>().await;
+    black_box(&state);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{STATE, wait_for_ever};
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn the_future_holds_its_state_once_and_two_words_more() {
+        static WAITING: AtomicUsize = AtomicUsize::new(0);
+        let size = size_of_val(&wait_for_ever(&WAITING));
+        assert!(
+            (STATE..=STATE + 2 * size_of::<usize>()).contains(&size),
+            "{size}"
+        );
     }
 }
