@@ -14,11 +14,7 @@ impl Style {
     /// Coloured on a terminal, unless `NO_COLOR` is set.
     pub fn detect() -> Self {
         let asked_not_to = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        if std::io::stdout().is_terminal() && !asked_not_to {
-            Self::Coloured
-        } else {
-            Self::Plain
-        }
+        if std::io::stdout().is_terminal() && !asked_not_to { Self::Coloured } else { Self::Plain }
     }
 
     pub fn bold(self, text: impl Display) -> String {
@@ -67,14 +63,8 @@ mod tests {
 
     #[test]
     fn figures_keep_three_digits_at_the_borders() {
-        let shown: Vec<_> = [0.0, 0.0214, 0.9996, 1.234, 9.996, 12.34, 99.96, 1234.5]
-            .map(figure)
-            .into();
-        assert_eq!(
-            shown,
-            [
-                "0.00", "0.021", "1.00", "1.23", "10.0", "12.3", "100", "1234"
-            ]
-        );
+        let shown: Vec<_> =
+            [0.0, 0.0214, 0.9996, 1.234, 9.996, 12.34, 99.96, 1234.5].map(figure).into();
+        assert_eq!(shown, ["0.00", "0.021", "1.00", "1.23", "10.0", "12.3", "100", "1234"]);
     }
 }

@@ -1,6 +1,7 @@
 //! `filch tour`: each face of the runtime in a line and a figure.
 //!
-//! U1. A chapter does something real and returns what it saw; it panics if that is not what it promises.
+//! U1. A chapter does something real and returns what it saw; it panics if that is not what it
+//!     promises.
 //! U2. Every chapter takes a few seconds at most; all of them stay under a minute.
 //! U3. Titles start a line, everything else is indented.
 
@@ -33,11 +34,7 @@ pub fn tour() -> io::Result<()> {
     let mut out = io::stdout().lock();
     walk(CHAPTERS, Style::detect(), &mut out)?;
     let seconds = start.elapsed().as_secs_f64();
-    writeln!(
-        out,
-        "\n{:MARGIN$}{seconds:.1} s in all; next: filch bench",
-        ""
-    )
+    writeln!(out, "\n{:MARGIN$}{seconds:.1} s in all; next: filch bench", "")
 }
 
 fn walk(chapters: &[Chapter], style: Style, out: &mut impl Write) -> io::Result<()> {
@@ -60,11 +57,8 @@ mod tests {
 
     #[test]
     fn a_chapter_is_a_title_a_promise_and_indented_figures() {
-        let chapters = [Chapter {
-            title: "sums",
-            promise: "adds",
-            show: || "1 + 1 = 2\n2 + 2 = 4".into(),
-        }];
+        let chapters =
+            [Chapter { title: "sums", promise: "adds", show: || "1 + 1 = 2\n2 + 2 = 4".into() }];
         let mut out = Vec::new();
         walk(&chapters, Style::Plain, &mut out).unwrap();
         let expected = "sums          adds\n              1 + 1 = 2\n              2 + 2 = 4\n";

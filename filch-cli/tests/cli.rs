@@ -6,10 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 fn filch(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_filch"))
-        .args(args)
-        .output()
-        .expect("the program starts")
+    Command::new(env!("CARGO_BIN_EXE_filch")).args(args).output().expect("the program starts")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -44,10 +41,7 @@ fn unknown_runtime_is_refused_and_the_known_ones_are_listed() {
     let refused = filch(&["bench", "--runtimes", "nonsense"]);
     assert_eq!(refused.status.code(), Some(2));
     let message = text(&refused.stderr);
-    assert!(
-        message.contains("tokio") && message.contains("smol"),
-        "{message}"
-    );
+    assert!(message.contains("tokio") && message.contains("smol"), "{message}");
 }
 
 #[test]
@@ -89,10 +83,7 @@ fn every_scenario_yields_its_metrics_for_every_runtime() {
         &path(&csv),
     ]);
     assert!(run.status.success(), "{}", text(&run.stderr));
-    assert!(
-        !text(&run.stdout).contains('\x1b'),
-        "colour without a terminal"
-    );
+    assert!(!text(&run.stdout).contains('\x1b'), "colour without a terminal");
 
     let report: Value =
         serde_json::from_str(&fs::read_to_string(json).expect("written")).expect("JSON");
@@ -107,10 +98,7 @@ fn every_scenario_yields_its_metrics_for_every_runtime() {
     }
     for row in rows {
         let value = |key: &str| row[key].as_f64().expect("a number");
-        assert!(
-            value("min") <= value("median") && value("median") <= value("max"),
-            "{row}"
-        );
+        assert!(value("min") <= value("median") && value("median") <= value("max"), "{row}");
         assert!(value("min") >= 0.0, "{row}");
     }
     let lines = fs::read_to_string(csv).expect("written").lines().count();
@@ -123,11 +111,7 @@ fn no_arguments_mean_the_tour() {
     assert!(bare.status.success() && tour.status.success());
     let titles = |output: &Output| -> Vec<String> {
         let words = text(&output.stdout);
-        words
-            .lines()
-            .filter(|line| !line.starts_with(' '))
-            .map(str::to_owned)
-            .collect()
+        words.lines().filter(|line| !line.starts_with(' ')).map(str::to_owned).collect()
     };
     assert!(!titles(&bare).is_empty());
     assert_eq!(titles(&bare), titles(&tour));

@@ -54,9 +54,7 @@ impl Machine {
                 .map_or(0, |kib| kib / 1024),
             load: first_word(&read("/proc/loadavg")).parse().unwrap_or(0.0),
             allocator: "system".into(),
-            time: SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |since| since.as_secs()),
+            time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             versions: ["filch", "tokio", "async-executor", "async-channel"]
                 .into_iter()
                 .map(|name| (name.into(), locked_version(name).unwrap_or_default()))
@@ -89,9 +87,7 @@ fn first_word(text: &str) -> &str {
 /// The version of a crate that this program was built with.
 fn locked_version(name: &str) -> Option<String> {
     let lock = include_str!("../../../Cargo.lock");
-    let entry = lock
-        .split_once(&format!("name = \"{name}\"\nversion = \""))?
-        .1;
+    let entry = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?.1;
     Some(entry.split_once('"')?.0.into())
 }
 
@@ -113,10 +109,7 @@ pub fn process_cpu_time() -> Duration {
 pub fn resident_bytes() -> usize {
     let rollup = fs::read_to_string("/proc/self/smaps_rollup").expect("/proc is mounted");
     let resident = field(&rollup, "Rss").expect("a resident size");
-    first_word(&resident)
-        .parse::<usize>()
-        .expect("a number of KiB")
-        * 1024
+    first_word(&resident).parse::<usize>().expect("a number of KiB") * 1024
 }
 
 #[cfg(test)]

@@ -87,11 +87,7 @@ pub fn bench(args: &BenchArgs) -> io::Result<()> {
     let mut json = create(args.json.as_deref())?;
     let mut csv = create(args.csv.as_deref())?;
     let mut report = Report {
-        machine: Setting {
-            machine: Machine::describe(),
-            repeats: plan.repeats,
-            quick: args.quick,
-        },
+        machine: Setting { machine: Machine::describe(), repeats: plan.repeats, quick: args.quick },
         results: Vec::new(),
     };
     introduce(style, &report.machine);
@@ -122,10 +118,7 @@ pub fn sample(args: &SampleArgs) -> io::Result<std::convert::Infallible> {
         .flat_map(|entry| entry.runs)
         .find(|run| run.runtime == args.runtime)
         .ok_or_else(|| io::Error::other("no such scenario or runtime"))?;
-    let load = Load {
-        threads: args.threads.into(),
-        size: size(args.quick),
-    };
+    let load = Load { threads: args.threads.into(), size: size(args.quick) };
     runner::sample_for_parent(run, load)
 }
 
@@ -169,10 +162,7 @@ fn list(style: Style) {
 fn introduce(style: Style, setting: &Setting) {
     println!("{}", style.dim(setting.machine.summary()));
     if setting.machine.debug_build {
-        println!(
-            "{}",
-            style.bad("debug build: these figures mean nothing; use --release")
-        );
+        println!("{}", style.bad("debug build: these figures mean nothing; use --release"));
     }
     if setting.quick {
         println!("{}", style.dim("quick: samples are too small to compare"));

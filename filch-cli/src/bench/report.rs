@@ -11,7 +11,7 @@ use crate::style::{Style, figure};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 
-/// A peer counts as slower or faster beyond this; below is code layout (measured, see the table of peers).
+/// A peer counts as slower or faster beyond this; below is code layout (measured).
 const NOTEWORTHY: f64 = 0.2;
 
 /// The JSON file.
@@ -95,9 +95,8 @@ pub fn print_series(style: Style, entry: &Entry, series: &Series) {
     for (index, metric) in entry.metrics.iter().enumerate() {
         for runtime in &series.runtimes {
             let summary = Summary::of(&runtime.metric(index));
-            let spread = summary
-                .spread_percent()
-                .map_or("–".into(), |percent| format!("{percent:.0} %"));
+            let spread =
+                summary.spread_percent().map_or("–".into(), |percent| format!("{percent:.0} %"));
             println!(
                 "  {:<13}{:>3}  {:<8}{:>9}{:>9}{:>9}{spread:>9}  {}",
                 metric.name,
@@ -149,11 +148,7 @@ mod tests {
 
     fn report() -> Report {
         let mut report = Report {
-            machine: Setting {
-                machine: Machine::describe(),
-                repeats: 3,
-                quick: true,
-            },
+            machine: Setting { machine: Machine::describe(), repeats: 3, quick: true },
             results: Vec::new(),
         };
         report.add(&catalogue()[0], &series());
@@ -178,9 +173,7 @@ mod tests {
         assert_eq!(keys(&value), ["machine", "results"]);
         assert_eq!(
             keys(&value["results"][0]),
-            [
-                "max", "median", "metric", "min", "runtime", "scenario", "threads", "unit"
-            ]
+            ["max", "median", "metric", "min", "runtime", "scenario", "threads", "unit"]
         );
     }
 
@@ -206,18 +199,13 @@ mod tests {
         write_csv(&mut text, &catalogue()[0], &series()).unwrap();
         let text = String::from_utf8(text).unwrap();
         assert_eq!(text.lines().count(), 1 + 6);
-        assert_eq!(
-            text.lines().nth(4),
-            Some("spawn_many_local,ns_per_op,2,tokio,0,25,ns")
-        );
+        assert_eq!(text.lines().nth(4), Some("spawn_many_local,ns_per_op,2,tokio,0,25,ns"));
     }
 
     #[test]
     fn ratio_stands_at_peers_and_not_at_the_base() {
         let series = series();
-        let [base, peer] = &series.runtimes[..] else {
-            unreachable!()
-        };
+        let [base, peer] = &series.runtimes[..] else { unreachable!() };
         assert_eq!(ratio(Style::Plain, peer, Some(base), 0), "2.00×");
         assert_eq!(ratio(Style::Plain, base, Some(base), 0), "");
         assert_eq!(ratio(Style::Plain, peer, None, 0), "");

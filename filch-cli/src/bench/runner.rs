@@ -1,6 +1,7 @@
 //! Runner: rounds, order and where a sample is taken.
 //!
-//! R1. Within a round every runtime takes one sample; the runtime that starts rotates from round to round.
+//! R1. Within a round every runtime takes one sample; the runtime that starts rotates from round
+//!     to round.
 //! R2. A warm-up round is run in full and thrown away.
 //! R3. Every sample has a fresh runtime (C2 of `scenarios`) and is watched.
 
@@ -37,16 +38,14 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Runs a scenario for each number of workers that it makes sense with; `on_sample` hears of each before it starts.
+    /// Runs a scenario for each number of workers that it makes sense with; `on_sample` hears of
+    /// each before it starts.
     pub fn run(&self, entry: &Entry, mut on_sample: impl FnMut(&str)) -> io::Result<Vec<Series>> {
         let threads = match entry.workers {
             Workers::Asked => self.threads.clone(),
             Workers::Fixed(count) => vec![count],
         };
-        threads
-            .into_iter()
-            .map(|threads| self.series(entry, threads, &mut on_sample))
-            .collect()
+        threads.into_iter().map(|threads| self.series(entry, threads, &mut on_sample)).collect()
     }
 
     fn series(
@@ -55,10 +54,7 @@ impl Plan {
         threads: usize,
         on_sample: &mut impl FnMut(&str),
     ) -> io::Result<Series> {
-        let load = Load {
-            threads,
-            size: self.size,
-        };
+        let load = Load { threads, size: self.size };
         let runs: Vec<Run> = entry
             .runs
             .into_iter()
@@ -78,10 +74,8 @@ impl Plan {
         for round in 0..discarded + self.repeats {
             for index in turn(round, runs.len()) {
                 let run = runs[index];
-                let what = format!(
-                    "{} on {}, {threads} threads, round {round}",
-                    entry.name, run.runtime
-                );
+                let what =
+                    format!("{} on {}, {threads} threads, round {round}", entry.name, run.runtime);
                 on_sample(&what);
                 let values = sample(entry, run, load, what)?;
                 if round >= discarded {
@@ -116,17 +110,15 @@ fn sample_in_child(entry: &Entry, run: Run, load: Load) -> io::Result<Vec<f64>> 
     }
     let output = command.stderr(std::process::Stdio::inherit()).output()?;
     if !output.status.success() {
-        let message = format!(
-            "{} on {}: the child ended with {}",
-            entry.name, run.runtime, output.status
-        );
+        let message =
+            format!("{} on {}: the child ended with {}", entry.name, run.runtime, output.status);
         return Err(io::Error::other(message));
     }
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// The other side of `sample_in_child`: takes a sample, writes it as JSON and leaves without clean-up, because the
-/// scenario may have left tasks that never end.
+/// The other side of `sample_in_child`: takes a sample, writes it as JSON and leaves without
+/// clean-up, because the scenario may have left tasks that never end.
 pub fn sample_for_parent(run: Run, load: Load) -> io::Result<std::convert::Infallible> {
     let _watch = watch(format!("{} in a child process", run.runtime));
     let values = (run.sample)(load);
@@ -151,17 +143,11 @@ mod tests {
         Entry {
             name: "test",
             about: "",
-            metrics: &[Metric {
-                name: "threads",
-                unit: "",
-            }],
+            metrics: &[Metric { name: "threads", unit: "" }],
             workers,
             process: Process::Shared,
             warm_up,
-            runs: runtimes().map(|runtime| Run {
-                runtime,
-                sample: threads_as_value,
-            }),
+            runs: runtimes().map(|runtime| Run { runtime, sample: threads_as_value }),
         }
     }
 
@@ -183,9 +169,8 @@ mod tests {
     #[test]
     fn warm_up_round_is_run_and_not_counted() {
         let mut samples = 0;
-        let series = plan(2)
-            .run(&entry(Workers::Asked, WarmUp::OneRound), |_| samples += 1)
-            .unwrap();
+        let series =
+            plan(2).run(&entry(Workers::Asked, WarmUp::OneRound), |_| samples += 1).unwrap();
         assert_eq!(samples, 2 * 3 * runtimes().len());
         for (series, threads) in series.iter().zip([1.0, 3.0]) {
             for runtime in &series.runtimes {
@@ -196,9 +181,7 @@ mod tests {
 
     #[test]
     fn fixed_workers_ignore_the_command_line() {
-        let series = plan(1)
-            .run(&entry(Workers::Fixed(2), WarmUp::Needless), |_| ())
-            .unwrap();
+        let series = plan(1).run(&entry(Workers::Fixed(2), WarmUp::Needless), |_| ()).unwrap();
         assert_eq!(series.len(), 1);
         assert_eq!(series[0].threads, 2);
     }
@@ -207,9 +190,7 @@ mod tests {
     fn only_the_runtimes_asked_for_take_part() {
         let mut plan = plan(1);
         plan.runtimes.truncate(1);
-        let series = plan
-            .run(&entry(Workers::Asked, WarmUp::Needless), |_| ())
-            .unwrap();
+        let series = plan.run(&entry(Workers::Asked, WarmUp::Needless), |_| ()).unwrap();
         assert!(series.iter().all(|series| series.runtimes.len() == 1));
     }
 }

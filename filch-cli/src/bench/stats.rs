@@ -25,7 +25,8 @@ impl Summary {
         }
     }
 
-    /// The distance from the least to the greatest value in per cent of the median; nothing for a median of 0.
+    /// The distance from the least to the greatest value in per cent of the median; nothing for a
+    /// median of 0.
     pub fn spread_percent(&self) -> Option<f64> {
         (self.median != 0.0).then(|| (self.max - self.min) / self.median * 100.0)
     }
@@ -47,8 +48,8 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The median over rounds of `peer / base`; a load that disturbs a whole round cancels out. Rounds in which the base
-/// measured 0 say nothing; if there is no other there is no ratio.
+/// The median over rounds of `peer / base`; a load that disturbs a whole round cancels out. Rounds
+/// in which the base measured 0 say nothing; if there is no other there is no ratio.
 pub fn median_ratio(peer: &[f64], base: &[f64]) -> Option<f64> {
     assert_eq!(peer.len(), base.len(), "a ratio pairs rounds");
     let ratios: Vec<f64> = peer
@@ -98,14 +99,7 @@ mod tests {
     #[test]
     fn summary_holds_median_and_extremes() {
         let summary = Summary::of(&[10.0, 30.0, 20.0]);
-        assert_eq!(
-            summary,
-            Summary {
-                median: 20.0,
-                min: 10.0,
-                max: 30.0
-            }
-        );
+        assert_eq!(summary, Summary { median: 20.0, min: 10.0, max: 30.0 });
         assert_eq!(summary.spread_percent(), Some(100.0));
         assert_eq!(Summary::of(&[0.0]).spread_percent(), None);
     }
@@ -113,10 +107,7 @@ mod tests {
     #[test]
     fn ratio_is_taken_per_round_and_not_of_medians() {
         // The second round was disturbed for both alike.
-        assert_eq!(
-            median_ratio(&[20.0, 200.0, 30.0], &[10.0, 100.0, 10.0]),
-            Some(2.0)
-        );
+        assert_eq!(median_ratio(&[20.0, 200.0, 30.0], &[10.0, 100.0, 10.0]), Some(2.0));
     }
 
     #[test]
@@ -129,9 +120,7 @@ mod tests {
     fn pauses_stay_in_range_and_follow_the_seed() {
         let draw = |seed| {
             let mut pauses = SplitMix::new(seed);
-            (0..1_000)
-                .map(|_| pauses.within(200..1_000))
-                .collect::<Vec<_>>()
+            (0..1_000).map(|_| pauses.within(200..1_000)).collect::<Vec<_>>()
         };
         assert!(draw(1).iter().all(|pause| (200..1_000).contains(pause)));
         assert_eq!(draw(1), draw(1));

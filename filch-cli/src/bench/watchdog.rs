@@ -1,6 +1,7 @@
 //! Watchdog: a sample that hangs ends the program with its name instead of freezing the suite.
 //!
-//! Each sample has a thread of its own that sleeps until the sample is over, so none runs while one is measured.
+//! Each sample has a thread of its own that sleeps until the sample is over, so none runs while
+//! one is measured.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
@@ -56,12 +57,7 @@ mod tests {
     #[test]
     fn a_sample_that_ends_is_not_reported() {
         let (report, reported) = mpsc::channel::<()>();
-        drop(watch_for(Duration::from_secs(600), move || {
-            report.send(()).unwrap()
-        }));
-        assert!(
-            reported.recv().is_err(),
-            "the reporter is gone without a report"
-        );
+        drop(watch_for(Duration::from_secs(600), move || report.send(()).unwrap()));
+        assert!(reported.recv().is_err(), "the reporter is gone without a report");
     }
 }

@@ -1,7 +1,9 @@
 //! Peers: every runtime under measurement behind one trait, so that a scenario is written once.
 //!
-//! P1. `start(n)` is the runtime as its own documentation builds it, with `n` workers and defaults otherwise.
-//! P2. Each method is the call that a user of that runtime would write; none adds an allocation or a lock.
+//! P1. `start(n)` is the runtime as its own documentation builds it, with `n` workers and defaults
+//!     otherwise.
+//! P2. Each method is the call that a user of that runtime would write; none adds an allocation or
+//!     a lock.
 //!
 //! Not here: what is measured (`scenarios`), in which order (`runner`).
 

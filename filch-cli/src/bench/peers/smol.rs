@@ -1,4 +1,5 @@
-//! smol: its executor, run by plain threads until a shutdown channel closes, as its documentation shows.
+//! smol: its executor, run by plain threads until a shutdown channel closes, as its documentation
+//! shows.
 
 use super::Peer;
 use async_channel::Sender;
@@ -39,11 +40,7 @@ impl Peer for Smol {
             })
         };
         let workers = (0..threads).map(worker).collect();
-        Self {
-            executor,
-            shutdown,
-            workers,
-        }
+        Self { executor, shutdown, workers }
     }
 
     fn remote(&self) -> Self::Remote {

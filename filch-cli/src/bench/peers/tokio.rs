@@ -16,9 +16,7 @@ impl<T> Future for Join<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        Pin::new(&mut self.0)
-            .poll(cx)
-            .map(|outcome| outcome.expect("the task panicked"))
+        Pin::new(&mut self.0).poll(cx).map(|outcome| outcome.expect("the task panicked"))
     }
 }
 

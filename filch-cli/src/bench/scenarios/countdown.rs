@@ -17,10 +17,7 @@ pub struct Countdown {
 impl Countdown {
     /// Expects `count` calls of `done`; the calling thread is the one that may wait.
     pub fn new(count: usize) -> &'static Self {
-        Box::leak(Box::new(Self {
-            left: AtomicUsize::new(count),
-            waiter: thread::current(),
-        }))
+        Box::leak(Box::new(Self { left: AtomicUsize::new(count), waiter: thread::current() }))
     }
 
     #[inline]
@@ -54,9 +51,7 @@ mod tests {
             .map(|_| thread::spawn(move || (0..100).for_each(|_| countdown.done())))
             .collect();
         countdown.wait();
-        threads
-            .into_iter()
-            .for_each(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     }
 
     #[test]

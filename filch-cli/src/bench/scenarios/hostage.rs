@@ -1,7 +1,8 @@
 //! A task that blocks its worker: how long do others wait that were ready all the while?
 //!
-//! One stuck: a task fills its worker's queue, spawns a child last (into the newest-task slot, where there is one)
-//! and blocks; more tasks arrive from outside while it does. All stuck: every worker is taken by such a task.
+//! One stuck: a task fills its worker's queue, spawns a child last (into the newest-task slot,
+//! where there is one) and blocks; more tasks arrive from outside while it does. All stuck: every
+//! worker is taken by such a task.
 
 use super::countdown::Countdown;
 use super::{Load, Metric, Scenario, WarmUp, Workers};
@@ -20,25 +21,14 @@ impl Scenario for Hostage {
     const NAME: &'static str = "hostage";
     const ABOUT: &'static str =
         "worst delay of ready tasks while one or all of 2 workers block for 1 s";
-    const METRICS: &'static [Metric] = &[
-        Metric {
-            name: "one_stuck_ms",
-            unit: "ms",
-        },
-        Metric {
-            name: "all_stuck_ms",
-            unit: "ms",
-        },
-    ];
+    const METRICS: &'static [Metric] =
+        &[Metric { name: "one_stuck_ms", unit: "ms" }, Metric { name: "all_stuck_ms", unit: "ms" }];
     const WORKERS: Workers = Workers::Fixed(2);
     const WARM_UP: WarmUp = WarmUp::Needless;
 
     fn run<P: Peer>(load: Load) -> Vec<f64> {
         let block = load.pick(Duration::from_secs(1), Duration::from_millis(200));
-        vec![
-            one_stuck::<P>(load.threads, block),
-            all_stuck::<P>(load.threads, block),
-        ]
+        vec![one_stuck::<P>(load.threads, block), all_stuck::<P>(load.threads, block)]
     }
 }
 
@@ -51,10 +41,7 @@ struct Delays {
 
 impl Delays {
     fn expect(probes: usize) -> &'static Self {
-        Box::leak(Box::new(Self {
-            worst_ns: AtomicU64::new(0),
-            countdown: Countdown::new(probes),
-        }))
+        Box::leak(Box::new(Self { worst_ns: AtomicU64::new(0), countdown: Countdown::new(probes) }))
     }
 
     /// A task that reports the time from this call to its run.

@@ -14,10 +14,7 @@ pub struct IdleCpu;
 impl Scenario for IdleCpu {
     const NAME: &'static str = "idle_cpu";
     const ABOUT: &'static str = "CPU time of the process while the runtime has nothing to do";
-    const METRICS: &'static [Metric] = &[Metric {
-        name: "cpu_ms_per_s",
-        unit: "ms/s",
-    }];
+    const METRICS: &'static [Metric] = &[Metric { name: "cpu_ms_per_s", unit: "ms/s" }];
     const WARM_UP: WarmUp = WarmUp::Needless;
 
     fn run<P: Peer>(load: Load) -> Vec<f64> {

@@ -29,10 +29,7 @@ pub struct Metric {
     pub unit: &'static str,
 }
 
-const NS_PER_OP: &[Metric] = &[Metric {
-    name: "ns_per_op",
-    unit: "ns",
-}];
+const NS_PER_OP: &[Metric] = &[Metric { name: "ns_per_op", unit: "ns" }];
 
 /// With how many workers a scenario makes sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,9 +115,7 @@ const PEERS: usize = 2;
 
 /// The names of all peers, the base first where it takes part.
 pub fn runtimes() -> [&'static str; PEERS] {
-    entry::<spawn_many_local::SpawnManyLocal>()
-        .runs
-        .map(|run| run.runtime)
+    entry::<spawn_many_local::SpawnManyLocal>().runs.map(|run| run.runtime)
 }
 
 /// All scenarios in the order in which they run.
@@ -155,10 +150,7 @@ fn entry<S: Scenario>() -> Entry {
 }
 
 fn run<S: Scenario, P: Peer>() -> Run {
-    Run {
-        runtime: P::NAME,
-        sample: S::run::<P>,
-    }
+    Run { runtime: P::NAME, sample: S::run::<P> }
 }
 
 /// Nanoseconds for each of `operations`.

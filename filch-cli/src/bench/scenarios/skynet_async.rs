@@ -41,10 +41,7 @@ fn node<P: Peer>(first: usize, leaves: usize) -> P::Join<usize> {
 }
 
 fn nodes(leaves: usize) -> usize {
-    std::iter::successors(Some(leaves), |&level| {
-        (level > 1).then_some(level / CHILDREN)
-    })
-    .sum()
+    std::iter::successors(Some(leaves), |&level| (level > 1).then_some(level / CHILDREN)).sum()
 }
 
 #[cfg(test)]

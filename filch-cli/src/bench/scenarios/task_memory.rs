@@ -19,10 +19,7 @@ pub struct TaskMemory;
 impl Scenario for TaskMemory {
     const NAME: &'static str = "task_memory";
     const ABOUT: &'static str = "resident bytes per pending task with 64 bytes of state, 1e5 tasks";
-    const METRICS: &'static [Metric] = &[Metric {
-        name: "bytes",
-        unit: "B",
-    }];
+    const METRICS: &'static [Metric] = &[Metric { name: "bytes", unit: "B" }];
     const PROCESS: Process = Process::Fresh;
     const WARM_UP: WarmUp = WarmUp::Needless;
 
@@ -76,9 +73,6 @@ mod tests {
     fn the_future_holds_its_state_once_and_two_words_more() {
         static WAITING: AtomicUsize = AtomicUsize::new(0);
         let size = size_of_val(&wait_for_ever(&WAITING));
-        assert!(
-            (STATE..=STATE + 2 * size_of::<usize>()).contains(&size),
-            "{size}"
-        );
+        assert!((STATE..=STATE + 2 * size_of::<usize>()).contains(&size), "{size}");
     }
 }

@@ -1,6 +1,7 @@
 //! A thread outside posts one task at a time to a runtime that has gone to sleep.
 //!
-//! The poster sleeps between posts and right after each, so that it holds no core which the woken worker wants.
+//! The poster sleeps between posts and right after each, so that it holds no core which the woken
+//! worker wants.
 
 use super::{Load, Metric, Scenario};
 use crate::bench::peers::{Peer, started};
@@ -22,22 +23,10 @@ impl Scenario for WakeLatency {
     const NAME: &'static str = "wake_latency";
     const ABOUT: &'static str = "from a post outside to the run on an idle runtime, percentiles";
     const METRICS: &'static [Metric] = &[
-        Metric {
-            name: "p50_us",
-            unit: "us",
-        },
-        Metric {
-            name: "p95_us",
-            unit: "us",
-        },
-        Metric {
-            name: "p99_us",
-            unit: "us",
-        },
-        Metric {
-            name: "p999_us",
-            unit: "us",
-        },
+        Metric { name: "p50_us", unit: "us" },
+        Metric { name: "p95_us", unit: "us" },
+        Metric { name: "p99_us", unit: "us" },
+        Metric { name: "p999_us", unit: "us" },
     ];
 
     fn run<P: Peer>(load: Load) -> Vec<f64> {
@@ -66,7 +55,8 @@ impl Scenario for WakeLatency {
 fn collect(latency: &AtomicU64) -> u64 {
     loop {
         thread::sleep(Duration::from_micros(50));
-        // ORDERING: Relaxed on both sides: one task is under way, and its value is all that is handed over.
+        // ORDERING: Relaxed on both sides: one task is under way, and its value is all that is
+        // handed over.
         let nanos = latency.swap(PENDING, Ordering::Relaxed);
         if nanos != PENDING {
             return nanos;
