@@ -1,0 +1,149 @@
+//! Machine: where figures come from, and the two clocks that std lacks.
+//!
+//! Unknown facts are left empty rather than guessed; only Linux tells all of them.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::mem::MaybeUninit;
+use std::thread::available_parallelism;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Where and how a file of results was made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    #[serde(flatten)]
+    pub machine: Machine,
+    pub repeats: usize,
+    /// Samples were too small to compare.
+    pub quick: bool,
+}
+
+/// This computer and this build.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    pub cpu: String,
+    /// Cores that this process may use.
+    pub cores: usize,
+    pub arch: String,
+    pub os: String,
+    pub kernel: String,
+    pub memory_mib: u64,
+    /// Load average over the last minute, before the first sample.
+    pub load: f64,
+    pub allocator: String,
+    /// Seconds since 1970.
+    pub time: u64,
+    /// Of filch and of the crates that the peers come from.
+    pub versions: BTreeMap<String, String>,
+    /// Built without optimisation: figures mean nothing.
+    pub debug_build: bool,
+}
+
+impl Machine {
+    pub fn describe() -> Self {
+        let read = |path| fs::read_to_string(path).unwrap_or_default();
+        Self {
+            cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_default(),
+            cores: available_parallelism().map_or(1, usize::from),
+            arch: std::env::consts::ARCH.into(),
+            os: std::env::consts::OS.into(),
+            kernel: read("/proc/sys/kernel/osrelease").trim().into(),
+            memory_mib: field(&read("/proc/meminfo"), "MemTotal")
+                .and_then(|total| first_word(&total).parse::<u64>().ok())
+                .map_or(0, |kib| kib / 1024),
+            load: first_word(&read("/proc/loadavg")).parse().unwrap_or(0.0),
+            allocator: "system".into(),
+            time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            versions: ["filch", "tokio", "async-executor", "async-channel"]
+                .into_iter()
+                .map(|name| (name.into(), locked_version(name).unwrap_or_default()))
+                .collect(),
+            debug_build: cfg!(debug_assertions),
+        }
+    }
+
+    /// One line for people.
+    pub fn summary(&self) -> String {
+        format!(
+            "{}, {} cores, {} {}, load {:.2}",
+            self.cpu, self.cores, self.os, self.kernel, self.load
+        )
+    }
+}
+
+/// The value after `name` and a colon, on the first such line.
+fn field(text: &str, name: &str) -> Option<String> {
+    text.lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(key, _)| key.trim() == name)
+        .map(|(_, value)| value.trim().into())
+}
+
+fn first_word(text: &str) -> &str {
+    text.split_whitespace().next().unwrap_or_default()
+}
+
+/// The version of a crate that this program was built with.
+fn locked_version(name: &str) -> Option<String> {
+    let lock = include_str!("../../../Cargo.lock");
+    let entry = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?.1;
+    Some(entry.split_once('"')?.0.into())
+}
+
+/// CPU time that all threads of this process have used.
+pub fn process_cpu_time() -> Duration {
+    let mut time = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: the pointer is valid for writing one `timespec`.
+    let status = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, time.as_mut_ptr()) };
+    assert_eq!(status, 0, "the process clock exists on every Unix");
+    // SAFETY: the call has succeeded, so it has written all fields.
+    let time = unsafe { time.assume_init() };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Memory of this process that is resident, in bytes.
+///
+/// # Panics
+/// Where there is no `/proc/self/smaps_rollup`: the figure would be made up.
+pub fn resident_bytes() -> usize {
+    let rollup = fs::read_to_string("/proc/self/smaps_rollup").expect("/proc is mounted");
+    let resident = field(&rollup, "Rss").expect("a resident size");
+    first_word(&resident).parse::<usize>().expect("a number of KiB") * 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{field, locked_version, process_cpu_time, resident_bytes};
+    use std::hint::black_box;
+
+    #[test]
+    fn field_finds_the_first_line_of_that_name() {
+        let text = "model\t: 1\nmodel name\t: A: b\nmodel name\t: C";
+        assert_eq!(field(text, "model name"), Some("A: b".into()));
+        assert_eq!(field(text, "flags"), None);
+    }
+
+    #[test]
+    fn versions_come_from_the_lock_file() {
+        assert!(locked_version("tokio").is_some_and(|version| version.starts_with("1.")));
+        assert_eq!(locked_version("no such crate"), None);
+    }
+
+    #[test]
+    fn process_clock_advances_with_work() {
+        let before = process_cpu_time();
+        let mut sum = 0_u64;
+        while process_cpu_time() == before {
+            sum = black_box(sum + 1);
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn touched_memory_is_resident() {
+        let before = resident_bytes();
+        let block = black_box(vec![1_u8; 64 << 20]);
+        assert!(resident_bytes() >= before + (block.len() / 2));
+    }
+}

@@ -1,0 +1,180 @@
+//! `filch bench`: filch and its peers side by side in one run.
+//!
+//! Reading order: `peers`, `scenarios`, `runner`, `report`.
+
+mod machine;
+mod peers;
+mod report;
+mod runner;
+mod scenarios;
+mod stats;
+mod watchdog;
+
+pub use machine::Machine;
+
+use crate::style::Style;
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use machine::Setting;
+use report::Report;
+use runner::Plan;
+use scenarios::{Entry, Load, Size, catalogue, runtimes};
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+/// Rounds per series under `--quick`.
+const QUICK_REPEATS: usize = 1;
+
+/// Compare filch with its peers.
+#[derive(Args, Debug)]
+pub struct BenchArgs {
+    /// Scenarios to run, instead of all; --list shows them
+    #[arg(long, value_delimiter = ',', value_name = "NAME", hide_possible_values = true,
+          value_parser = PossibleValuesParser::new(catalogue().iter().map(|entry| entry.name)))]
+    only: Vec<String>,
+
+    /// Runtimes that take part
+    #[arg(long, value_delimiter = ',', value_name = "NAME", default_values = runtimes(),
+          value_parser = PossibleValuesParser::new(runtimes()))]
+    runtimes: Vec<String>,
+
+    /// Numbers of workers
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [1, 2],
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Vec<u16>,
+
+    /// Counted rounds [default: 7, with --quick 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    repeats: Option<u16>,
+
+    /// Write medians, least and greatest values to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Write every counted round to this file
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+
+    /// Show the scenarios and stop
+    #[arg(long)]
+    list: bool,
+
+    /// Small samples: shows that it works, compares nothing
+    #[arg(long)]
+    quick: bool,
+}
+
+/// One sample for a parent process.
+#[derive(Args, Debug)]
+pub struct SampleArgs {
+    scenario: String,
+    runtime: String,
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: u16,
+    #[arg(long)]
+    quick: bool,
+}
+
+/// Runs `filch bench`.
+pub fn bench(args: &BenchArgs) -> io::Result<()> {
+    let style = Style::detect();
+    if args.list {
+        list(style);
+        return Ok(());
+    }
+    let plan = plan(args);
+    let mut json = create(args.json.as_deref())?;
+    let mut csv = create(args.csv.as_deref())?;
+    let mut report = Report {
+        machine: Setting { machine: Machine::describe(), repeats: plan.repeats, quick: args.quick },
+        results: Vec::new(),
+    };
+    introduce(style, &report.machine);
+    if let Some(csv) = &mut csv {
+        report::write_csv_head(csv)?;
+    }
+    for entry in chosen(&args.only) {
+        report::print_head(style, &entry);
+        for series in plan.run(&entry, show_progress)? {
+            report::print_series(style, &entry, &series);
+            report.add(&entry, &series);
+            if let Some(csv) = &mut csv {
+                report::write_csv(csv, &entry, &series)?;
+            }
+        }
+    }
+    match &mut json {
+        Some(json) => report.write_json(json),
+        None => Ok(()),
+    }
+}
+
+/// Runs `filch sample`.
+pub fn sample(args: &SampleArgs) -> io::Result<std::convert::Infallible> {
+    let run = catalogue()
+        .into_iter()
+        .filter(|entry| entry.name == args.scenario)
+        .flat_map(|entry| entry.runs)
+        .find(|run| run.runtime == args.runtime)
+        .ok_or_else(|| io::Error::other("no such scenario or runtime"))?;
+    let load = Load { threads: args.threads.into(), size: size(args.quick) };
+    runner::sample_for_parent(run, load)
+}
+
+fn plan(args: &BenchArgs) -> Plan {
+    let default_repeats = if args.quick { QUICK_REPEATS } else { 7 };
+    Plan {
+        threads: args.threads.iter().copied().map(usize::from).collect(),
+        repeats: args.repeats.map_or(default_repeats, usize::from),
+        size: size(args.quick),
+        runtimes: args.runtimes.clone(),
+    }
+}
+
+fn size(quick: bool) -> Size {
+    if quick { Size::Quick } else { Size::Full }
+}
+
+fn chosen(only: &[String]) -> impl Iterator<Item = Entry> {
+    catalogue()
+        .into_iter()
+        .filter(move |entry| only.is_empty() || only.iter().any(|name| name == entry.name))
+}
+
+/// Files are created before minutes are spent on what cannot be written.
+fn create(path: Option<&Path>) -> io::Result<Option<File>> {
+    let open = |path: &Path| {
+        File::create(path)
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+    };
+    path.map(open).transpose()
+}
+
+fn list(style: Style) {
+    for entry in catalogue() {
+        let metrics: Vec<_> = entry.metrics.iter().map(|metric| metric.name).collect();
+        let metrics = style.dim(metrics.join(" "));
+        println!("{:<21}{}  {metrics}", entry.name, entry.about);
+    }
+}
+
+fn introduce(style: Style, setting: &Setting) {
+    println!("{}", style.dim(setting.machine.summary()));
+    if setting.machine.debug_build {
+        println!("{}", style.bad("debug build: these figures mean nothing; use --release"));
+    }
+    if setting.quick {
+        println!("{}", style.dim("quick: samples are too small to compare"));
+    }
+}
+
+/// A line on standard error that the next one overwrites; nothing when nobody watches.
+fn show_progress(what: &str) {
+    let mut error = io::stderr();
+    if error.is_terminal() {
+        // Progress that cannot be shown is no reason to stop.
+        let _ = write!(error, "\r\x1b[K{what}\r");
+        let _ = error.flush();
+    }
+}

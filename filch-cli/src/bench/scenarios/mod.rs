@@ -1,0 +1,159 @@
+//! Scenarios: what is measured. One file each, written once for all peers.
+//!
+//! C1. `Scenario::run` returns one value per entry of `METRICS`, in that order; lower is better.
+//! C2. A run starts its own runtime, and neither its start nor its end is part of a value.
+//! C3. All peers get the same work, the same channels and the same allocator.
+//!
+//! Not here: repetition, order and statistics (`runner`, `stats`).
+
+mod chained_spawn;
+mod countdown;
+mod hostage;
+mod idle_cpu;
+mod ping_pong;
+mod ping_pong_oneshot;
+mod skynet_async;
+mod spawn_many_local;
+mod spawn_many_remote;
+mod task_memory;
+mod wake_latency;
+mod yield_many;
+
+use super::peers::{Peer, Smol, Tokio};
+use std::time::Duration;
+
+/// A value that a scenario yields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    pub name: &'static str,
+    pub unit: &'static str,
+}
+
+const NS_PER_OP: &[Metric] = &[Metric { name: "ns_per_op", unit: "ns" }];
+
+/// With how many workers a scenario makes sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workers {
+    /// As many as the command line says.
+    Asked,
+    /// Always this many.
+    Fixed(usize),
+}
+
+/// Where a sample is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Process {
+    /// In the process of the benchmark.
+    Shared,
+    /// In a child process of its own, whose heap no earlier sample has touched.
+    Fresh,
+}
+
+/// Whether a round is thrown away before the counted ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WarmUp {
+    OneRound,
+    /// The value does not depend on caches, and a round takes seconds.
+    Needless,
+}
+
+/// How much work a sample does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// 0.1 to 1 s for most scenarios.
+    Full,
+    /// Enough to see that it works; too little to compare.
+    Quick,
+}
+
+/// What a sample is asked to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    pub threads: usize,
+    pub size: Size,
+}
+
+impl Load {
+    fn pick<T>(self, full: T, quick: T) -> T {
+        match self.size {
+            Size::Full => full,
+            Size::Quick => quick,
+        }
+    }
+}
+
+trait Scenario {
+    const NAME: &'static str;
+    const ABOUT: &'static str;
+    const METRICS: &'static [Metric] = NS_PER_OP;
+    const WORKERS: Workers = Workers::Asked;
+    const PROCESS: Process = Process::Shared;
+    const WARM_UP: WarmUp = WarmUp::OneRound;
+
+    fn run<P: Peer>(load: Load) -> Vec<f64>;
+}
+
+/// A scenario, bound to each peer.
+pub struct Entry {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub metrics: &'static [Metric],
+    pub workers: Workers,
+    pub process: Process,
+    pub warm_up: WarmUp,
+    pub runs: [Run; PEERS],
+}
+
+/// One scenario on one peer.
+#[derive(Clone, Copy)]
+pub struct Run {
+    pub runtime: &'static str,
+    pub sample: fn(Load) -> Vec<f64>,
+}
+
+const PEERS: usize = 2;
+
+/// The names of all peers, the base first where it takes part.
+pub fn runtimes() -> [&'static str; PEERS] {
+    entry::<spawn_many_local::SpawnManyLocal>().runs.map(|run| run.runtime)
+}
+
+/// All scenarios in the order in which they run.
+pub fn catalogue() -> Vec<Entry> {
+    vec![
+        entry::<spawn_many_local::SpawnManyLocal>(),
+        entry::<spawn_many_remote::SpawnManyRemote<1>>(),
+        entry::<spawn_many_remote::SpawnManyRemote<2>>(),
+        entry::<spawn_many_remote::SpawnManyRemote<4>>(),
+        entry::<chained_spawn::ChainedSpawn>(),
+        entry::<ping_pong::PingPong>(),
+        entry::<ping_pong_oneshot::PingPongOneshot>(),
+        entry::<yield_many::YieldMany>(),
+        entry::<skynet_async::SkynetAsync>(),
+        entry::<wake_latency::WakeLatency>(),
+        entry::<idle_cpu::IdleCpu>(),
+        entry::<task_memory::TaskMemory>(),
+        entry::<hostage::Hostage>(),
+    ]
+}
+
+fn entry<S: Scenario>() -> Entry {
+    Entry {
+        name: S::NAME,
+        about: S::ABOUT,
+        metrics: S::METRICS,
+        workers: S::WORKERS,
+        process: S::PROCESS,
+        warm_up: S::WARM_UP,
+        runs: [run::<S, Tokio>(), run::<S, Smol>()],
+    }
+}
+
+fn run<S: Scenario, P: Peer>() -> Run {
+    Run { runtime: P::NAME, sample: S::run::<P> }
+}
+
+/// Nanoseconds for each of `operations`.
+fn per_op(elapsed: Duration, operations: usize) -> Vec<f64> {
+    vec![elapsed.as_nanos() as f64 / operations as f64]
+}

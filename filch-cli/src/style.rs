@@ -1,0 +1,70 @@
+//! Style: colour on a terminal, plain text elsewhere, and figures in few digits.
+
+use std::fmt::Display;
+use std::io::IsTerminal;
+
+/// Whether escape codes may be written to standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    Coloured,
+    Plain,
+}
+
+impl Style {
+    /// Coloured on a terminal, unless `NO_COLOR` is set.
+    pub fn detect() -> Self {
+        let asked_not_to = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        if std::io::stdout().is_terminal() && !asked_not_to { Self::Coloured } else { Self::Plain }
+    }
+
+    pub fn bold(self, text: impl Display) -> String {
+        self.wrap("1", text)
+    }
+
+    pub fn dim(self, text: impl Display) -> String {
+        self.wrap("2", text)
+    }
+
+    pub fn good(self, text: impl Display) -> String {
+        self.wrap("32", text)
+    }
+
+    pub fn bad(self, text: impl Display) -> String {
+        self.wrap("31", text)
+    }
+
+    fn wrap(self, code: &str, text: impl Display) -> String {
+        match self {
+            Self::Coloured => format!("\x1b[{code}m{text}\x1b[0m"),
+            Self::Plain => text.to_string(),
+        }
+    }
+}
+
+/// Three significant digits for values below a thousand, whole numbers above.
+pub fn figure(value: f64) -> String {
+    match value.abs() {
+        size if size >= 99.95 => format!("{value:.0}"),
+        size if size >= 9.995 => format!("{value:.1}"),
+        size if size >= 0.9995 || size == 0.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Style, figure};
+
+    #[test]
+    fn plain_style_writes_no_escape_codes() {
+        assert_eq!(Style::Plain.bold("x"), "x");
+        assert_eq!(Style::Coloured.bold("x"), "\x1b[1mx\x1b[0m");
+    }
+
+    #[test]
+    fn figures_keep_three_digits_at_the_borders() {
+        let shown: Vec<_> =
+            [0.0, 0.0214, 0.9996, 1.234, 9.996, 12.34, 99.96, 1234.5].map(figure).into();
+        assert_eq!(shown, ["0.00", "0.021", "1.00", "1.23", "10.0", "12.3", "100", "1234"]);
+    }
+}
