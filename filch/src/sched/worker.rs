@@ -354,7 +354,13 @@ impl Worker {
         // SAFETY: T4, the entry keeps the cell alive.
         let header = unsafe { task.header() };
         let start = match header.state.start() {
-            Start::Run if self.aborting.get() => Start::Cancelled,
+            Start::Run | Start::Detached if self.aborting.get() => Start::Cancelled,
+            Start::Detached => {
+                self.shared.root.enter();
+                // SAFETY: `start` gave us the body, and the unit is that just taken.
+                unsafe { header.rehome(Arc::as_ptr(&self.shared.root)) };
+                Start::Run
+            }
             Start::Tombstone => return,
             // SAFETY: that was the last reference.
             Start::TombstoneLast => return unsafe { task.free() },

@@ -15,6 +15,7 @@ use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::NonNull;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context as PollContext, Poll};
 
@@ -70,6 +71,8 @@ union Stage<B, T> {
 /// A future bound to a worker slot.
 pub(crate) struct PinnedFuture<F> {
     slot: u32,
+    /// Tells the worker that it still has pinned tasks.
+    _pin: Rc<()>,
     future: F,
 }
 
@@ -127,8 +130,8 @@ impl<F: Future> Body for PinnedFuture<F> {
 }
 
 impl<F> PinnedFuture<F> {
-    pub(crate) fn new(slot: u32, future: F) -> Self {
-        Self { slot, future }
+    pub(crate) fn new(slot: u32, pin: Rc<()>, future: F) -> Self {
+        Self { slot, _pin: pin, future }
     }
 }
 

@@ -130,6 +130,14 @@ impl Group {
         group
     }
 
+    /// A group of no runtime, for a task that ends before anybody can wake it.
+    pub(crate) fn nowhere() -> GroupRef {
+        unsafe fn never(_: *const (), _: RawTask) {
+            unreachable!("a task of no runtime is never queued");
+        }
+        Self::root(Home { shared: std::ptr::null(), schedule: never }, Arc::new(drop))
+    }
+
     /// A group inside `parent`; `None` if `parent` is finished.
     pub(crate) fn inside(
         parent: &GroupRef,
@@ -386,7 +394,7 @@ impl Group {
         self.members.is_some()
     }
 
-    /// Cancels every member and every subgroup (G4); untracked groups have no such call.
+    /// Cancels every member that was not detached and every subgroup (G4); untracked groups have no such call.
     pub(crate) fn cancel(&self) {
         let Some(members) = &self.members else { return };
         let (tasks, groups) = {
@@ -395,7 +403,8 @@ impl Group {
             self.cancelled.store(true, Ordering::Relaxed);
             (std::mem::take(&mut members.tasks), std::mem::take(&mut members.groups))
         };
-        for task in &tasks {
+        let here = |task: &&TaskRef| std::ptr::eq(task.header().group_ptr(), self);
+        for task in tasks.iter().filter(here) {
             // SAFETY: our reference keeps the cell alive.
             unsafe { cancel_task(task.raw()) };
         }

@@ -2,7 +2,8 @@
 //!
 //! H1. A cell is a `Header` followed by its body (`body::Cell`, `repr(C)`), so a pointer to the
 //!     header is a pointer to the cell.
-//! H2. `vtable`, `group`, `id` and `meta` do not change from birth to the freeing of the cell.
+//! H2. `vtable`, `id` and `meta` do not change from birth to the freeing of the cell. `group`
+//!     changes only by the owner of the body, before it runs it (`detach`).
 //! H3. `group` may be followed while the task is not DONE: it holds a unit of it (C1).
 //! H4. `link` belongs to the queue that holds the task's one entry (T3).
 //!
@@ -18,7 +19,7 @@ use std::task::Waker;
 use super::context::{self, Frame};
 use super::group::Group;
 use super::state::{Start, State};
-use crate::base::shim::{AtomicPtr, UnsafeCell};
+use crate::base::shim::{AtomicPtr, Ordering, UnsafeCell};
 use crate::pool::Pool;
 use crate::queue::mailbox::Linked;
 
@@ -85,7 +86,8 @@ pub(crate) struct Header {
     pub(crate) state: State,
     link: AtomicPtr<Header>,
     pub(crate) vtable: &'static Vtable,
-    group: *const Group,
+    /// Written at birth and by `rehome`.
+    group: AtomicPtr<Group>,
     pub(crate) id: TaskId,
     meta: Meta,
     /// By T6.
@@ -153,11 +155,26 @@ impl Header {
     /// The task is not DONE for as long as the reference is used, or the caller holds a unit.
     pub(crate) unsafe fn group<'a>(&self) -> &'a Group {
         // SAFETY: H3, by the caller's promise.
-        unsafe { &*self.group }
+        unsafe { &*self.group_ptr() }
     }
 
+    #[inline]
     pub(crate) fn group_ptr(&self) -> *const Group {
-        self.group
+        // ORDERING: Relaxed, the state word orders `rehome` before whoever next owns the body or
+        // wins QUEUED; others only compare addresses.
+        self.group.load(Ordering::Relaxed)
+    }
+
+    /// Moves the task to the group `to`, a unit of which the caller hands over, and gives the
+    /// unit of the old group back.
+    ///
+    /// # Safety
+    /// The caller owns the body and has not entered a frame for it.
+    pub(crate) unsafe fn rehome(&self, to: *const Group) {
+        // ORDERING: Relaxed, as in `group_ptr`.
+        let old = self.group.swap(to.cast_mut(), Ordering::Relaxed);
+        // SAFETY: the task's unit of its old group.
+        unsafe { Group::leave(old) };
     }
 
     pub(crate) fn name(&self) -> Option<&str> {
@@ -191,7 +208,7 @@ impl Birth {
         // SAFETY: as above.
         unsafe { (&raw mut (*at).vtable).write(vtable) };
         // SAFETY: as above.
-        unsafe { (&raw mut (*at).group).write(self.group) };
+        unsafe { (&raw mut (*at).group).write(AtomicPtr::new(self.group.cast_mut())) };
         // SAFETY: as above.
         unsafe { (&raw mut (*at).id).write(self.id) };
         // SAFETY: as above.
@@ -226,7 +243,7 @@ impl RawTask {
         // SAFETY: T2, the body is ours, so the task is not DONE and the cell is alive.
         let header = unsafe { self.header() };
         // SAFETY: X2, the task's unit keeps the group until the body has ended.
-        let _frame = unsafe { Frame::enter(header.group, self.0.as_ptr(), budget) };
+        let _frame = unsafe { Frame::enter(header.group_ptr(), self.0.as_ptr(), budget) };
         if start == Start::Run {
             // SAFETY: T2.
             return unsafe { (header.vtable.run)(self) };

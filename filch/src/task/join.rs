@@ -23,7 +23,7 @@ use super::budget;
 use super::group::guard_user_code;
 use super::header::{Header, RawTask, TaskId};
 use super::state::HandleDrop;
-use super::waker::cancel_task;
+use super::waker::{cancel_task, detach_task};
 
 /// The right to a task's output.
 ///
@@ -141,6 +141,23 @@ impl<T> JoinHandle<T> {
     pub fn cancel(&self) {
         // SAFETY: J1, the reference keeps the cell alive.
         unsafe { cancel_task(self.raw()) };
+    }
+
+    /// Lets the task go: it leaves its group for the runtime's own, so that nothing but the
+    /// runtime's shutdown waits for it. Its output is dropped when it ends.
+    ///
+    /// The move takes effect when the task next runs. A job that already runs stays where it is.
+    ///
+    /// ```
+    /// let (tx, rx) = std::sync::mpsc::channel();
+    /// filch::block_on(async {
+    ///     filch::spawn(async move { for _ in 0..9 { filch::yield_now().await } tx.send(1) }).detach();
+    /// });
+    /// assert_eq!(rx.recv(), Ok(1));
+    /// ```
+    pub fn detach(self) {
+        // SAFETY: J1, the reference keeps the cell alive.
+        unsafe { detach_task(self.raw()) };
     }
 
     /// A future of the outcome as a `Result` that tells a panic from a cancellation.

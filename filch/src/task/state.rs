@@ -41,6 +41,7 @@ const WAITER: u64 = 1 << 5;
 const CLAIMED: u64 = 1 << 6;
 const HIGH: u64 = 1 << 7;
 const LOW: u64 = 1 << 8;
+const DETACH: u64 = 1 << 9;
 
 const REF: u64 = 1 << 10;
 const REFS: u64 = ((1 << 22) - 1) << 10;
@@ -72,6 +73,8 @@ pub enum Priority {
 pub(crate) enum Start {
     /// The body is ours: poll or call it.
     Run,
+    /// As `Run`, after the task has moved to the runtime's own group.
+    Detached,
     /// The body is ours, only to be dropped.
     Cancelled,
     /// Somebody claimed the job through its handle; forget the entry.
@@ -195,8 +198,12 @@ impl State {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
             let (next, start) = if word & (QUEUED | RUNNING) == QUEUED {
-                let start = if word & CANCEL != 0 { Start::Cancelled } else { Start::Run };
-                (word ^ (QUEUED | RUNNING), start)
+                let start = match word & (CANCEL | DETACH) {
+                    0 => Start::Run,
+                    DETACH => Start::Detached,
+                    _ => Start::Cancelled,
+                };
+                ((word ^ (QUEUED | RUNNING)) & !DETACH, start)
             } else if word & (RUNNING | CLAIMED) == RUNNING {
                 return self.start_yielded();
             } else {
@@ -223,7 +230,15 @@ impl State {
         // ORDERING: Acquire pairs with the Release in `cancel`; the body itself came through the
         // queue (its push and pop order the two polls).
         let word = self.0.load(Ordering::Acquire);
-        if word & CANCEL != 0 { Start::Cancelled } else { Start::Run }
+        match word & (CANCEL | DETACH) {
+            0 => Start::Run,
+            DETACH => {
+                // ORDERING: Relaxed, DETACH asks for something and publishes nothing.
+                self.0.fetch_and(!DETACH, Ordering::Relaxed);
+                Start::Detached
+            }
+            _ => Start::Cancelled,
+        }
     }
 
     /// Claims a job that no worker has started; its queue entry becomes a tombstone (T4).
@@ -344,6 +359,11 @@ impl State {
     /// Asks for the body to be dropped instead of run.
     pub(crate) fn cancel(&self) -> Wake {
         self.request(QUEUED | CANCEL)
+    }
+
+    /// Asks for the task to be moved to the runtime's own group, when it next starts.
+    pub(crate) fn detach(&self) -> Wake {
+        self.request(QUEUED | DETACH)
     }
 
     fn request(&self, bits: u64) -> Wake {

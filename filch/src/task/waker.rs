@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
 use super::header::{Header, RawTask};
-use super::state::Wake;
+use super::state::{State, Wake};
 
 static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
 
@@ -44,13 +44,7 @@ fn task(data: *const ()) -> RawTask {
 #[inline]
 pub(crate) unsafe fn wake_task(task: RawTask) {
     // SAFETY: by the caller's promise.
-    let header = unsafe { task.header() };
-    if header.state.wake() == Wake::Schedule {
-        // SAFETY: W2.
-        let home = unsafe { header.group() }.home();
-        // SAFETY: W2, and we won the right to push the entry.
-        unsafe { home.schedule(task) };
-    }
+    unsafe { ask(task, State::wake) }
 }
 
 /// Has the body dropped instead of run, as soon as nobody runs it.
@@ -59,8 +53,27 @@ pub(crate) unsafe fn wake_task(task: RawTask) {
 /// The caller keeps the cell alive.
 pub(crate) unsafe fn cancel_task(task: RawTask) {
     // SAFETY: by the caller's promise.
+    unsafe { ask(task, State::cancel) }
+}
+
+/// Has the task moved to the runtime's own group before it next runs.
+///
+/// # Safety
+/// The caller keeps the cell alive.
+pub(crate) unsafe fn detach_task(task: RawTask) {
+    // SAFETY: by the caller's promise.
+    unsafe { ask(task, State::detach) }
+}
+
+/// Makes a request, and queues the task if that is left to us.
+///
+/// # Safety
+/// The caller keeps the cell alive.
+#[inline]
+unsafe fn ask(task: RawTask, request: impl FnOnce(&State) -> Wake) {
+    // SAFETY: by the caller's promise.
     let header = unsafe { task.header() };
-    if header.state.cancel() == Wake::Schedule {
+    if request(&header.state) == Wake::Schedule {
         // SAFETY: W2.
         let home = unsafe { header.group() }.home();
         // SAFETY: W2, and we won the right to push the entry.

@@ -1,0 +1,123 @@
+//! `block_on`: run something here, and return when every descendant is gone.
+//!
+//! O1. The body runs on the caller's thread with a fresh group as current, so it need be neither
+//!     `Send` nor `'static`; the caller's group is current again afterwards, also on panic.
+//! O2. The value is returned after the group is finished: every descendant, however deep and on
+//!     whatever lane, has ended and its body has been dropped.
+//! O3. A panic of the body continues here once the group is finished; else the first panic of a
+//!     descendant that nobody took.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
+use std::ptr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::sched::blocking::{Sleeper, wait_for_group};
+use crate::sched::worker::Worker;
+use crate::spawn;
+use crate::task::context::Frame;
+use crate::task::group::{Group, GroupRef, OnPanic, Tracking};
+
+/// Runs a future on this thread and returns its value once every task that it or its descendants
+/// spawned has ended.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// static DONE: AtomicU32 = AtomicU32::new(0);
+/// let value = filch::block_on(async {
+///     for _ in 0..3 {
+///         drop(filch::spawn(async { DONE.fetch_add(1, Ordering::Relaxed) }));
+///     }
+///     "the value"
+/// });
+/// assert_eq!(value, "the value");
+/// assert_eq!(DONE.load(Ordering::Relaxed), 3);
+/// ```
+///
+/// # Panics
+/// If the future panics, or a descendant does whose handle nobody kept: after all have ended.
+#[track_caller]
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    in_current_group(|| run_here(future))
+}
+
+/// Runs a closure on this thread and returns its value once every task that it or its descendants
+/// spawned has ended.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// static DONE: AtomicU32 = AtomicU32::new(0);
+/// filch::block_on_fn(|| {
+///     drop(filch::spawn_fn(|| DONE.fetch_add(1, Ordering::Relaxed)));
+/// });
+/// assert_eq!(DONE.load(Ordering::Relaxed), 1);
+/// ```
+///
+/// # Panics
+/// As [`block_on`].
+#[track_caller]
+pub fn block_on_fn<T>(body: impl FnOnce() -> T) -> T {
+    in_current_group(body)
+}
+
+#[track_caller]
+fn in_current_group<T>(body: impl FnOnce() -> T) -> T {
+    let parent = spawn::current(|_, group, _| group.to_ref());
+    in_group(&parent, Tracking::No, |_| body())
+}
+
+/// Runs `body` in a fresh group inside `parent` (O1 to O3).
+#[track_caller]
+pub(crate) fn in_group<T>(
+    parent: &GroupRef,
+    tracking: Tracking,
+    body: impl FnOnce(&GroupRef) -> T,
+) -> T {
+    let Some(group) = Group::inside(parent, OnPanic::Continue, tracking) else {
+        panic!("the runtime has shut down");
+    };
+    let result = {
+        // SAFETY: X2, `group` outlives the frame.
+        let _frame = unsafe { Frame::enter(Arc::as_ptr(&group), ptr::null(), u32::MAX) };
+        catch_unwind(AssertUnwindSafe(|| body(&group)))
+    };
+    // SAFETY: the group's first unit, given up once.
+    unsafe { Group::leave(Arc::as_ptr(&group)) };
+    wait_for_group(&group);
+    match (result, group.close()) {
+        (Ok(value), None) => value,
+        (Ok(_), Some(fallout)) => resume_unwind(fallout.payload),
+        (Err(payload), fallout) => {
+            if let Some(fallout) = fallout {
+                // Closed by now: it goes to the hook.
+                group.deliver(fallout);
+            }
+            resume_unwind(payload)
+        }
+    }
+}
+
+/// Polls the future here until it is ready.
+pub(crate) fn run_here<F: Future>(future: F) -> F::Output {
+    let sleeper = Sleeper::new();
+    let mut cx = Context::from_waker(&sleeper.waker);
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
+            return value;
+        }
+        sleeper.sleep();
+    }
+}
+
+/// How a scope on this thread finds the jobs that it waits for: a compute worker has them in its
+/// deque, any other thread needs the list of members.
+pub(crate) fn tracking_here() -> Tracking {
+    // SAFETY: used within this call only.
+    match unsafe { Worker::current() } {
+        Some(worker) if worker.runs_jobs() => Tracking::No,
+        _ => Tracking::Yes,
+    }
+}

@@ -1,0 +1,264 @@
+//! `group`: async structure. The first error or panic cancels the rest, and all are waited for.
+//!
+//! U1. The group's future is ready only when every child has ended and its body is dropped.
+//! U2. A group future that is dropped before cancels its children and leaves them, as long as they
+//!     last, to the enclosing group. Children are `'static`, so that this is sound.
+//! U3. The first of the body's error and the children's errors is the result.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::resume_unwind;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use crate::spawn::{self, Place, TaskBuilder};
+use crate::task::context::Frame;
+use crate::task::group::{self, GroupRef, OnPanic, Tracking};
+use crate::task::join::JoinHandle;
+
+/// Where the children of a [`group`] are spawned. It may be cloned and sent to children.
+///
+/// ```
+/// let result: Result<u32, ()> = filch::block_on(filch::group(async |g| {
+///     let child = g.spawn(async { Ok(20) });
+///     Ok(child.await + 1)
+/// }));
+/// assert_eq!(result, Ok(21));
+/// ```
+pub struct Group<E> {
+    inner: GroupRef,
+    error: Arc<Mutex<Option<E>>>,
+}
+
+impl<E> Clone for Group<E> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), error: self.error.clone() }
+    }
+}
+
+impl<E> fmt::Debug for Group<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Group").field("cancelled", &self.inner.is_cancelled()).finish_non_exhaustive()
+    }
+}
+
+/// Runs `body`, which spawns children into the group, and is ready when all of them have ended.
+/// The first error or panic cancels the rest.
+///
+/// ```
+/// let result: Result<(), &str> = filch::block_on(filch::group(async |g| {
+///     drop(g.spawn(std::future::pending::<Result<(), _>>()));
+///     drop(g.spawn(async { Err::<(), _>("first") }));
+///     Ok(())
+/// }));
+/// assert_eq!(result, Err("first"));
+/// ```
+///
+/// # Errors
+/// The first error of the body or a child.
+///
+/// # Panics
+/// If the body or a child panics: once all have ended.
+///
+/// # Cancel safety
+/// Dropping the future cancels the children. They belong to the enclosing group from then on, so
+/// whoever waits for that also waits until they are gone.
+pub fn group<T, E, F>(body: F) -> GroupFuture<T, E, impl Future<Output = Result<T, E>>>
+where
+    F: AsyncFnOnce(Group<E>) -> Result<T, E>,
+    E: Send + 'static,
+{
+    let parent = spawn::current(|_, group, _| group.to_ref());
+    // A finished parent means a runtime that has shut down: its children are refused.
+    let inner = group::Group::inside(&parent, OnPanic::Cancel, Tracking::Yes)
+        .unwrap_or_else(group::Group::nowhere);
+    let group = Group { inner, error: Arc::default() };
+    GroupFuture { stage: Stage::Body { body: body(group.clone()) }, group }
+}
+
+impl<E: Send + 'static> Group<E> {
+    /// Spawns a future into the group. Its error, if it comes to one, is the group's; the handle
+    /// then reports the child as cancelled.
+    ///
+    /// ```
+    /// let result: Result<u32, ()> = filch::block_on(filch::group(async |g| {
+    ///     Ok(g.spawn(async { Ok(1) }).await)
+    /// }));
+    /// assert_eq!(result, Ok(1));
+    /// ```
+    #[track_caller]
+    pub fn spawn<T, F>(&self, future: F) -> JoinHandle<T>
+    where
+        F: Future<Output = Result<T, E>> + Send + 'static,
+        T: Send + 'static,
+    {
+        let group = self.clone();
+        TaskBuilder::at(Place::Group(self.inner.clone())).spawn(async move {
+            match future.await {
+                Ok(value) => value,
+                Err(error) => {
+                    group.fail(error);
+                    // We are cancelled with the rest, at this await.
+                    std::future::pending().await
+                }
+            }
+        })
+    }
+
+    /// Spawns a closure into the group, on the job lane. Its error is the group's.
+    ///
+    /// ```
+    /// let result: Result<u32, ()> = filch::block_on(filch::group(async |g| {
+    ///     Ok(g.spawn_fn(|| Ok(6)).await.unwrap())
+    /// }));
+    /// assert_eq!(result, Ok(6));
+    /// ```
+    #[track_caller]
+    pub fn spawn_fn<T, F>(&self, job: F) -> JoinHandle<Option<T>>
+    where
+        F: FnOnce() -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+    {
+        let group = self.clone();
+        TaskBuilder::at(Place::Group(self.inner.clone()))
+            .spawn_fn(move || job().map_err(|error| group.fail(error)).ok())
+    }
+
+    /// Cancels every child and everything below them. The group still waits until they are gone.
+    ///
+    /// ```
+    /// let result: Result<(), ()> = filch::block_on(filch::group(async |g| {
+    ///     drop(g.spawn(std::future::pending::<Result<(), ()>>()));
+    ///     g.cancel();
+    ///     Ok(())
+    /// }));
+    /// assert_eq!(result, Ok(()));
+    /// ```
+    pub fn cancel(&self) {
+        self.inner.cancel();
+    }
+
+    /// Whether the group was cancelled, by an error, a panic, or [`Group::cancel`].
+    ///
+    /// ```
+    /// filch::block_on(filch::group(async |g| {
+    ///     assert!(!g.is_cancelled());
+    ///     g.cancel();
+    ///     assert!(g.is_cancelled());
+    ///     Ok::<_, ()>(())
+    /// })).unwrap();
+    /// ```
+    pub fn is_cancelled(&self) -> bool {
+        self.inner.is_cancelled()
+    }
+
+    fn fail(&self, error: E) {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.inner.cancel();
+    }
+}
+
+/// The future of [`group`].
+///
+/// ```
+/// let future = filch::group(async |_| Ok::<_, ()>(1));
+/// assert_eq!(filch::block_on(future), Ok(1));
+/// ```
+#[must_use = "futures do nothing unless awaited"]
+pub struct GroupFuture<T, E, B> {
+    group: Group<E>,
+    stage: Stage<T, B>,
+}
+
+enum Stage<T, B> {
+    Body { body: B },
+    /// The body has ended; the children have not.
+    Waiting { value: Option<T> },
+    /// The body panicked, or was dropped, or all is over.
+    Over,
+}
+
+impl<T, E, B> fmt::Debug for GroupFuture<T, E, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupFuture").field("group", &self.group).finish_non_exhaustive()
+    }
+}
+
+impl<T, E, B> Future for GroupFuture<T, E, B>
+where
+    B: Future<Output = Result<T, E>>,
+    E: Send + 'static,
+{
+    type Output = Result<T, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: `body` is pinned structurally and never moved; the rest is not pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        if let Stage::Body { body } = &mut this.stage {
+            // SAFETY: as above.
+            let body = unsafe { Pin::new_unchecked(body) };
+            match this.group.poll_body(body, cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(result) => {
+                    let value = result.map_err(|error| this.group.fail(error)).ok();
+                    this.stage = Stage::Waiting { value };
+                    // SAFETY: the group's first unit, given up once: the stage has changed.
+                    unsafe { group::Group::leave(Arc::as_ptr(&this.group.inner)) };
+                }
+            }
+        }
+        if this.group.inner.set_waiter(cx.waker()) {
+            return Poll::Pending;
+        }
+        let Stage::Waiting { value } = std::mem::replace(&mut this.stage, Stage::Over) else {
+            panic!("a group was polled after it was ready");
+        };
+        if let Some(fallout) = this.group.inner.close() {
+            resume_unwind(fallout.payload);
+        }
+        let error = this.group.error.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Poll::Ready(match (error, value) {
+            (Some(error), _) => Err(error),
+            (None, Some(value)) => Ok(value),
+            (None, None) => unreachable!("a body without a value has left an error"),
+        })
+    }
+}
+
+impl<E> Group<E> {
+    /// Polls the body as a member of the group; a panic cancels the children before it goes on.
+    fn poll_body<B: Future>(&self, body: Pin<&mut B>, cx: &mut Context<'_>) -> Poll<B::Output> {
+        struct CancelOnPanic<'a>(&'a GroupRef);
+        impl Drop for CancelOnPanic<'_> {
+            fn drop(&mut self) {
+                self.0.cancel();
+            }
+        }
+        let (task, budget) =
+            crate::task::context::with(|here| (here.task.get(), here.budget.get()));
+        // SAFETY: X2, our reference keeps the group, and the task is the one that polls us.
+        let frame = unsafe { Frame::enter(Arc::as_ptr(&self.inner), task, budget) };
+        let guard = CancelOnPanic(&self.inner);
+        let result = body.poll(cx);
+        std::mem::forget(guard);
+        frame.merge();
+        result
+    }
+}
+
+impl<T, E, B> Drop for GroupFuture<T, E, B> {
+    fn drop(&mut self) {
+        let inner = &self.group.inner;
+        match self.stage {
+            Stage::Over => return,
+            // SAFETY: the group's first unit, given up once; only `poll` gives it up otherwise.
+            Stage::Body { .. } => unsafe { group::Group::leave(Arc::as_ptr(inner)) },
+            Stage::Waiting { .. } => {}
+        }
+        // U2.
+        inner.cancel();
+        inner.orphan();
+    }
+}
+

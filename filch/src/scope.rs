@@ -1,0 +1,103 @@
+//! `scope`: children that borrow from the caller's stack.
+//!
+//! E1. `scope` does not return, by value or by panic, before every child has ended and its body
+//!     has been dropped; so what a child borrows from outside the scope outlives it. No value that
+//!     could be forgotten guards this: the function itself waits.
+//! E2. A child's output is dropped before it counts as ended (B2), and no handle leaves the scope.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::panic::Location;
+
+use crate::block_on::{in_group, tracking_here};
+use crate::sched::shared::Shared;
+use crate::spawn::{self, Order};
+use crate::task::body::{FutureBody, JobBody};
+use crate::task::group::GroupRef;
+
+/// Where children that borrow are spawned; see [`scope`].
+///
+/// ```
+/// fn spawn_two<'scope>(s: &filch::Scope<'scope>, counter: &'scope std::sync::atomic::AtomicU32) {
+///     use std::sync::atomic::Ordering::Relaxed;
+///     s.spawn(|s| {
+///         counter.fetch_add(1, Relaxed);
+///         s.spawn(|_| { counter.fetch_add(1, Relaxed); });
+///     });
+/// }
+/// let counter = Default::default();
+/// filch::scope(|s| spawn_two(s, &counter));
+/// assert_eq!(counter.into_inner(), 2);
+/// ```
+pub struct Scope<'scope> {
+    group: GroupRef,
+    /// Invariant, so that a scope cannot pass for one of a shorter or longer life.
+    life: PhantomData<fn(&'scope ()) -> &'scope ()>,
+}
+
+impl std::fmt::Debug for Scope<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scope").finish_non_exhaustive()
+    }
+}
+
+/// Runs `body`, whose children may borrow from this stack, and returns its value once every child
+/// has ended.
+///
+/// Works on any thread. While it waits, the thread runs children that nobody has started, and
+/// nothing else: a lock that it holds cannot be taken by unrelated work on top of it.
+///
+/// ```
+/// let mut squares = [1, 2, 3, 4];
+/// filch::scope(|s| {
+///     for x in &mut squares {
+///         s.spawn(move |_| *x *= *x);
+///     }
+/// });
+/// assert_eq!(squares, [1, 4, 9, 16]);
+/// ```
+///
+/// # Panics
+/// If `body` or a child panics: once all have ended.
+#[track_caller]
+pub fn scope<'scope, R>(body: impl FnOnce(&Scope<'scope>) -> R) -> R {
+    let parent = spawn::current(|_, group, _| group.to_ref());
+    in_group(&parent, tracking_here(), |group| {
+        body(&Scope { group: group.clone(), life: PhantomData })
+    })
+}
+
+impl<'scope> Scope<'scope> {
+    /// Spawns a closure on the job lane. It gets the scope, to spawn more.
+    ///
+    /// ```
+    /// let mut sum = 0;
+    /// filch::scope(|s| s.spawn(|_| sum = 1 + 2));
+    /// assert_eq!(sum, 3);
+    /// ```
+    #[track_caller]
+    pub fn spawn(&self, job: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
+        let inner = Scope { group: self.group.clone(), life: PhantomData };
+        self.create(JobBody(move || job(&inner)), Location::caller());
+    }
+
+    /// Spawns a future that may borrow on the micro lane.
+    ///
+    /// ```
+    /// let mut sum = 0;
+    /// filch::scope(|s| s.spawn_async(async { sum = filch::spawn(async { 3 }).await }));
+    /// assert_eq!(sum, 3);
+    /// ```
+    #[track_caller]
+    pub fn spawn_async(&self, future: impl Future<Output = ()> + Send + 'scope) {
+        self.create(FutureBody(future), Location::caller());
+    }
+
+    fn create<B: crate::task::body::Body>(&self, body: B, site: &'static Location<'static>) {
+        // The caller runs `body` of the scope or a child of it, so a unit is out.
+        self.group.enter();
+        // SAFETY: S1, an unfinished group keeps its runtime.
+        let shared = unsafe { &*self.group.home().shared.cast::<Shared>() };
+        drop(spawn::create(shared, &self.group, body, Order::plain(site)));
+    }
+}

@@ -1,0 +1,457 @@
+//! Spawning: from a future or a closure to a task in a queue.
+//!
+//! P1. A task takes a unit of its group before it has a cell, and keeps it until its body is gone.
+//! P2. Who spawns from inside a task or a `block_on` is a member and always admitted; who spawns
+//!     from outside is admitted while the runtime is open, else gets the body back.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::future::Future;
+use std::panic::Location;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::pool::CellLayout;
+use crate::runtime::{self, Handle};
+use crate::sched::shared::{Phase, Shared};
+use crate::sched::worker::Worker;
+use crate::task::body::{Body, Cell, FutureBody, JobBody, PinnedFuture};
+use crate::task::group::{Group, GroupRef};
+use crate::task::header::{Birth, Meta, TaskId};
+use crate::task::join::JoinHandle;
+use crate::task::state::{Priority, Start, State};
+use crate::task::{budget, context};
+
+/// Spawns a future on the micro lane, into the current group.
+///
+/// ```
+/// let handle = filch::spawn(async { 1 + 1 });
+/// assert_eq!(handle.wait(), 2);
+/// ```
+#[track_caller]
+pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    task().spawn(future)
+}
+
+/// Spawns a closure on the job lane, into the current group.
+///
+/// ```
+/// let handle = filch::spawn_fn(|| (1..=10).product::<u64>());
+/// assert_eq!(handle.wait(), 3_628_800);
+/// ```
+#[track_caller]
+pub fn spawn_fn<F, T>(job: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    task().spawn_fn(job)
+}
+
+/// Spawns a future that need not be `Send`: it stays on the current worker.
+///
+/// ```
+/// use std::rc::Rc;
+/// let sum = filch::block_on(filch::spawn(async {
+///     filch::spawn_local(async { *Rc::new(5) }).await
+/// }));
+/// assert_eq!(sum, 5);
+/// ```
+///
+/// # Panics
+/// If the current thread is no I/O worker.
+#[track_caller]
+pub fn spawn_local<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    task().spawn_local(future)
+}
+
+/// Starts describing a task: its name and priority, then what it runs.
+///
+/// ```
+/// use filch::Priority;
+/// let handle = filch::task().name("sum").priority(Priority::Low).spawn_fn(|| 1 + 1);
+/// assert_eq!(handle.name(), Some("sum"));
+/// assert_eq!(handle.wait(), 2);
+/// ```
+pub fn task() -> TaskBuilder {
+    TaskBuilder { name: None, priority: Priority::Normal, place: Place::Current }
+}
+
+/// The id of the running task; `None` outside of one.
+///
+/// ```
+/// assert_eq!(filch::current_id(), None);
+/// assert!(filch::spawn(async { filch::current_id() }).wait().is_some());
+/// ```
+pub fn current_id() -> Option<TaskId> {
+    let task = context::with(|cx| cx.task.get());
+    // SAFETY: X1, the frame that set `task` runs it, so the cell is alive.
+    unsafe { task.as_ref() }.map(|header| header.id)
+}
+
+/// Lets other ready tasks run first.
+///
+/// ```
+/// filch::block_on(async {
+///     filch::yield_now().await;
+/// });
+/// ```
+pub fn yield_now() -> YieldNow {
+    YieldNow { yielded: false }
+}
+
+/// The future of [`yield_now`].
+///
+/// ```
+/// let pause: filch::YieldNow = filch::yield_now();
+/// filch::block_on(pause);
+/// ```
+#[must_use = "futures do nothing unless awaited"]
+#[derive(Debug)]
+pub struct YieldNow {
+    yielded: bool,
+}
+
+impl Future for YieldNow {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.yielded {
+            return Poll::Ready(());
+        }
+        self.yielded = true;
+        budget::requeue(cx);
+        Poll::Pending
+    }
+}
+
+/// Where a task goes.
+#[derive(Clone)]
+pub(crate) enum Place {
+    /// Into the group of the running task, or the default runtime.
+    Current,
+    /// Into the root group of this runtime.
+    Runtime(Handle),
+    /// Into this group.
+    Group(GroupRef),
+}
+
+/// A task being described; see [`task`].
+///
+/// ```
+/// let builder = filch::task().name("worker 3");
+/// assert_eq!(builder.spawn(async { 3 }).wait(), 3);
+/// ```
+#[derive(Clone)]
+#[must_use = "a description does nothing until it spawns"]
+pub struct TaskBuilder {
+    name: Option<Cow<'static, str>>,
+    priority: Priority,
+    place: Place,
+}
+
+impl fmt::Debug for TaskBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskBuilder")
+            .field("name", &self.name)
+            .field("priority", &self.priority)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A task that a closing runtime did not take, handed back.
+///
+/// ```
+/// let runtime = filch::Builder::new().workers(1).build()?;
+/// let handle = runtime.handle();
+/// runtime.shutdown(filch::Shutdown::Drain);
+/// let refused = handle.task().try_spawn_fn(|| 7).unwrap_err();
+/// assert_eq!((refused.0)(), 7);
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+pub struct Refused<B>(pub B);
+
+impl<B> fmt::Debug for Refused<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Refused(..)")
+    }
+}
+
+impl<B> fmt::Display for Refused<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the runtime is closing and takes no new tasks")
+    }
+}
+
+impl<B> std::error::Error for Refused<B> {}
+
+impl TaskBuilder {
+    pub(crate) fn at(place: Place) -> Self {
+        Self { place, ..task() }
+    }
+
+    /// Names the task, for reports and tools.
+    ///
+    /// ```
+    /// assert_eq!(filch::task().name("a").spawn(async {}).name(), Some("a"));
+    /// ```
+    pub fn name(mut self, name: impl Into<Cow<'static, str>>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Sets when the task runs relative to others.
+    ///
+    /// ```
+    /// use filch::Priority;
+    /// assert_eq!(filch::task().priority(Priority::High).spawn(async { 1 }).wait(), 1);
+    /// ```
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Spawns a future on the micro lane. A runtime that is closing drops it, and the handle
+    /// reports it as cancelled.
+    ///
+    /// ```
+    /// assert_eq!(filch::task().spawn(async { 2 }).wait(), 2);
+    /// ```
+    #[track_caller]
+    pub fn spawn<F>(self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.launch(FutureBody(future), Location::caller())
+    }
+
+    /// Spawns a closure on the job lane. A runtime that is closing drops it, and the handle
+    /// reports it as cancelled.
+    ///
+    /// ```
+    /// assert_eq!(filch::task().spawn_fn(|| 2).wait(), 2);
+    /// ```
+    #[track_caller]
+    pub fn spawn_fn<F, T>(self, job: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.launch(JobBody(job), Location::caller())
+    }
+
+    /// As [`TaskBuilder::spawn`], but a future that is not taken is handed back.
+    ///
+    /// ```
+    /// assert_eq!(filch::task().try_spawn(async { 2 }).unwrap().wait(), 2);
+    /// ```
+    ///
+    /// # Errors
+    /// If the runtime is closing.
+    #[track_caller]
+    pub fn try_spawn<F>(self, future: F) -> Result<JoinHandle<F::Output>, Refused<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let site = Location::caller();
+        self.try_launch(FutureBody(future), site).map_err(|body| Refused(body.0))
+    }
+
+    /// As [`TaskBuilder::spawn_fn`], but a closure that is not taken is handed back.
+    ///
+    /// ```
+    /// assert_eq!(filch::task().try_spawn_fn(|| 2).unwrap().wait(), 2);
+    /// ```
+    ///
+    /// # Errors
+    /// If the runtime is closing.
+    #[track_caller]
+    pub fn try_spawn_fn<F, T>(self, job: F) -> Result<JoinHandle<T>, Refused<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let site = Location::caller();
+        self.try_launch(JobBody(job), site).map_err(|body| Refused(body.0))
+    }
+
+    /// Spawns a future that stays on the current worker; see [`spawn_local`].
+    ///
+    /// ```
+    /// let handle = filch::spawn(async { filch::task().name("here").spawn_local(async { 1 }).await });
+    /// assert_eq!(handle.wait(), 1);
+    /// ```
+    ///
+    /// # Panics
+    /// If the current thread is no I/O worker of the runtime.
+    #[track_caller]
+    pub fn spawn_local<F>(self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        let site = Location::caller();
+        // SAFETY: used within this call only.
+        let worker = unsafe { Worker::current() }.filter(|worker| worker.runs_futures());
+        let Some(worker) = worker else {
+            panic!("spawn_local needs a task on an I/O worker: the future stays where it is spawned");
+        };
+        let body = PinnedFuture::new(worker.index() as u32, worker.pin(), future);
+        self.launch(body, site)
+    }
+
+    fn launch<B: Body>(self, body: B, site: &'static Location<'static>) -> JoinHandle<B::Output> {
+        self.try_launch(body, site).unwrap_or_else(|body| reject(body, site))
+    }
+
+    fn try_launch<B: Body>(
+        self,
+        body: B,
+        site: &'static Location<'static>,
+    ) -> Result<JoinHandle<B::Output>, B> {
+        let Self { name, priority, place } = self;
+        let order = Order { meta: (site, name), priority };
+        match place {
+            Place::Current => current(|shared, group, member| {
+                if admit(shared, group, member) { Ok(create(shared, group, body, order)) } else { Err(body) }
+            }),
+            Place::Runtime(handle) => {
+                let shared = handle.shared();
+                if admit(shared, &shared.root, Member::No) {
+                    Ok(create(shared, &shared.root, body, order))
+                } else {
+                    Err(body)
+                }
+            }
+            Place::Group(group) => {
+                if !group.try_enter() {
+                    return Err(body);
+                }
+                // SAFETY: the unit just taken keeps the runtime (S1).
+                let shared = unsafe { &*group.home().shared.cast::<Shared>() };
+                Ok(create(shared, &group, body, order))
+            }
+        }
+    }
+}
+
+/// Name, site and priority of a task to come.
+pub(crate) struct Order {
+    meta: (&'static Location<'static>, Option<Cow<'static, str>>),
+    priority: Priority,
+}
+
+impl Order {
+    pub(crate) fn plain(site: &'static Location<'static>) -> Self {
+        Self { meta: (site, None), priority: Priority::Normal }
+    }
+}
+
+/// Whether the spawner holds a unit of the group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Member {
+    Yes,
+    No,
+}
+
+/// Calls `f` with the runtime and the group that a spawn here belongs to.
+pub(crate) fn current<R>(f: impl FnOnce(&Shared, &Group, Member) -> R) -> R {
+    let group = context::with(|cx| cx.group.get());
+    // SAFETY: X2, whoever set it keeps the group until the frame ends.
+    match unsafe { group.as_ref() } {
+        Some(group) => {
+            // SAFETY: S1, an unfinished group keeps its runtime.
+            let shared = unsafe { &*group.home().shared.cast::<Shared>() };
+            f(shared, group, Member::Yes)
+        }
+        None => {
+            let shared = runtime::default().shared();
+            f(shared, &shared.root, Member::No)
+        }
+    }
+}
+
+/// Takes a unit for a new task (P1, P2).
+fn admit(shared: &Shared, group: &Group, member: Member) -> bool {
+    match member {
+        Member::Yes => {
+            group.enter();
+            true
+        }
+        Member::No => shared.phase() == Phase::Open && group.try_enter(),
+    }
+}
+
+/// Makes the task and queues it. The group has given it a unit.
+pub(crate) fn create<B: Body>(
+    shared: &Shared,
+    group: &Group,
+    body: B,
+    order: Order,
+) -> JoinHandle<B::Output> {
+    // SAFETY: used within this call only.
+    let worker = unsafe { Worker::of_runtime(shared) };
+    let layout = const { CellLayout::of::<Cell<B, B::Output>>() };
+    let cell = match worker {
+        Some(worker) => worker.cache().alloc(layout),
+        None => shared.pool.alloc(layout),
+    };
+    let birth = Birth {
+        group: std::ptr::from_ref(group),
+        id: context::with(|cx| cx.fresh_id()),
+        meta: Meta::new(order.meta.0, order.meta.1),
+        word: State::initial(order.priority, shared.now_ms()),
+    };
+    // SAFETY: the cell is fresh and made for this type; the group has given a unit.
+    let task = unsafe { Cell::<B, B::Output>::create(cell, birth, body) };
+    // SAFETY: the handle's reference is the second of `State::initial`.
+    let handle = unsafe { JoinHandle::new(task) };
+    if group.is_tracked() {
+        // SAFETY: the handle keeps the cell alive.
+        unsafe { group.enlist(task) };
+    }
+    if shared.phase() >= Phase::Aborting {
+        handle.cancel();
+    }
+    match worker {
+        Some(worker) => worker.accept(task),
+        None => shared.inject(task),
+    }
+    handle
+}
+
+/// Makes a task of a refused body only to end it as cancelled, so that its handle can say so.
+fn reject<B: Body>(body: B, site: &'static Location<'static>) -> JoinHandle<B::Output> {
+    let pool = crate::pool::Pool::new();
+    let cell = pool.alloc(const { CellLayout::of::<Cell<B, B::Output>>() });
+    // A group of its own, whose one unit is the task's: nobody waits for it.
+    let group = Group::nowhere();
+    let birth = Birth {
+        group: Arc::as_ptr(&group),
+        id: context::with(|cx| cx.fresh_id()),
+        meta: Meta::new(site, None),
+        word: State::initial(Priority::Normal, 0),
+    };
+    // SAFETY: the cell is fresh and made for this type; the unit is the group's first.
+    let task = unsafe { Cell::<B, B::Output>::create(cell, birth, body) };
+    // SAFETY: the handle's reference is the second of `State::initial`.
+    let handle = unsafe { JoinHandle::new(task) };
+    // SAFETY: the handle keeps the cell alive; nobody else has the entry.
+    let start = unsafe { task.header() }.state.start();
+    debug_assert_eq!(start, Start::Run);
+    // SAFETY: `start` gave us the body.
+    let _ = unsafe { task.execute(Start::Cancelled, u32::MAX) };
+    pool.close();
+    handle
+}
