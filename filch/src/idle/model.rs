@@ -3,11 +3,10 @@
 //! The queues are counters with relaxed operations: whatever visibility a model relies on comes
 //! from the protocol.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use loom::{
     model::Builder,
-    sync::Arc,
     thread::{self, JoinHandle},
 };
 
