@@ -5,7 +5,7 @@ use std::{
 
 use proptest::prelude::*;
 
-use super::{Cause, Counts, Idle, Last, Notify, NotifyMany, Role, Sentry, Ticket};
+use super::{Cause, Counts, Idle, Notify, NotifyMany, Owes, Role, Sentry, Ticket};
 use crate::base::{
     parker::Parker,
     shim::{AtomicBool, AtomicUsize, Ordering},
@@ -37,7 +37,7 @@ fn push_with_a_sleeper_and_nobody_searching_wakes_the_last_to_park() {
     assert_eq!(idle.notify(), Notify::Nobody, "worker 2 searches");
     let [_, ticket] = tickets;
     assert_eq!(idle.resume(ticket).cause, Cause::Chosen);
-    assert_eq!(idle.found(), Last::Yes);
+    assert_eq!(idle.found(), Owes::Notify);
     assert_eq!(idle.notify(), Notify::Wake(0), "the chain goes on");
 }
 
@@ -119,9 +119,9 @@ fn last_searcher_that_cancels_owes_a_notify() {
     let first = idle.prepare(0, Role::Searching);
     let second = idle.prepare(1, Role::Searching);
     assert!(!first.last_searcher() && second.last_searcher());
-    assert_eq!(idle.cancel(first).last, Last::No);
+    assert_eq!(idle.cancel(first).owes, Owes::Nothing);
     let resumed = idle.cancel(second);
-    assert_eq!((resumed.cause, resumed.last), (Cause::Alone, Last::Yes));
+    assert_eq!((resumed.cause, resumed.owes), (Cause::Alone, Owes::Notify));
     assert_eq!(idle.counts(), counts(0, 2, 0));
 }
 
@@ -132,8 +132,22 @@ fn last_searcher_that_was_chosen_before_it_cancels_goes_on_searching() {
     let ticket = idle.prepare(0, Role::Searching);
     assert_eq!(idle.notify(), Notify::Wake(0));
     let resumed = idle.cancel(ticket);
-    assert_eq!((resumed.cause, resumed.last), (Cause::Chosen, Last::No));
-    assert_eq!(idle.give_up(), Last::Yes);
+    assert_eq!(
+        (resumed.cause, resumed.owes),
+        (Cause::Chosen, Owes::Nothing)
+    );
+    assert_eq!(idle.give_up(), Owes::Notify);
+}
+
+#[test]
+fn worker_that_cancels_after_the_sentry_left_owes_a_notify() {
+    let idle = lane_of(1);
+    assert!(idle.arm());
+    assert_eq!(idle.notify(), Notify::Nobody, "relies on the sentry");
+    let ticket = idle.prepare(0, Role::Working);
+    assert!(idle.try_disarm());
+    assert_eq!(idle.cancel(ticket).owes, Owes::Notify);
+    assert_eq!(idle.notify(), Notify::Saturated);
 }
 
 #[test]
@@ -142,8 +156,8 @@ fn search_stops_at_its_limit() {
     assert!(!idle.try_search(0));
     assert!(idle.try_search(2) && idle.try_search(2));
     assert!(!idle.try_search(2));
-    assert_eq!(idle.found(), Last::No);
-    assert_eq!(idle.found(), Last::Yes);
+    assert_eq!(idle.found(), Owes::Nothing);
+    assert_eq!(idle.found(), Owes::Notify);
 }
 
 #[test]
@@ -227,7 +241,7 @@ impl Reference {
     /// The worker takes its next turn; `fork` chooses where there is a choice.
     fn turn(&mut self, idle: &Idle, id: u32, fork: bool) {
         let others_search = self.counts().searching > 1;
-        let expected_last = if others_search { Last::No } else { Last::Yes };
+        let expected_debt = super::notify_if(!others_search);
         let slot = id as usize;
         let next = match std::mem::replace(&mut self.workers[slot], Worker::Working) {
             Worker::Working if fork => {
@@ -239,25 +253,26 @@ impl Reference {
                 Worker::Asleep(idle.prepare(id, Role::Working))
             }
             Worker::Searching if fork => {
-                assert_eq!(idle.found(), expected_last);
+                assert_eq!(idle.found(), expected_debt);
                 Worker::Working
             }
             Worker::Searching => {
                 self.asleep.push(id);
                 let ticket = idle.prepare(id, Role::Searching);
-                assert_eq!(ticket.last_searcher(), expected_last == Last::Yes);
+                assert_eq!(ticket.last_searcher(), !others_search);
                 Worker::Asleep(ticket)
             }
             Worker::Asleep(ticket) => {
                 self.asleep.retain(|&other| other != id);
-                let last = ticket.last;
+                let sentry_left = (ticket.sentry, self.armed) == (Sentry::Armed, Sentry::Unarmed);
+                let debt = super::notify_if(ticket.last_searcher() || sentry_left);
                 let resumed = idle.cancel(ticket);
-                assert_eq!((resumed.cause, resumed.last), (Cause::Alone, last));
+                assert_eq!((resumed.cause, resumed.owes), (Cause::Alone, debt));
                 Worker::Working
             }
             Worker::Woken(ticket, cause) => {
                 let resumed = idle.resume(ticket);
-                assert_eq!((resumed.cause, resumed.last), (cause, Last::No));
+                assert_eq!((resumed.cause, resumed.owes), (cause, Owes::Nothing));
                 assert_eq!(resumed.sentry, self.armed);
                 match cause {
                     Cause::Chosen => Worker::Searching,
@@ -344,8 +359,8 @@ impl Hive {
         }
     }
 
-    fn pay(&self, last: Last) {
-        if last == Last::Yes {
+    fn pay(&self, debt: Owes) {
+        if debt == Owes::Notify {
             self.notify();
         }
     }
@@ -394,7 +409,7 @@ impl Hive {
             self.parkers[id as usize].park();
             self.idle.resume(ticket)
         };
-        self.pay(resumed.last);
+        self.pay(resumed.owes);
         match resumed.cause {
             Cause::Chosen => Role::Searching,
             Cause::Specific | Cause::Alone => Role::Working,
