@@ -438,6 +438,8 @@ fn small_scheduler_runs_every_item_and_stops_with_all_counters_at_zero() {
         hive.push(DEPTH);
         // ORDERING: Relaxed, polled until it arrives.
         while hive.done.load(Ordering::Relaxed) < round * ((2 << DEPTH) - 1) {
+            let alive = workers.iter().all(|worker| !worker.is_finished());
+            assert!(alive, "a worker died in round {round}");
             thread::yield_now();
         }
     }
