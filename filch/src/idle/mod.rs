@@ -7,8 +7,8 @@
 //! I2. A worker is counted awake from the move that removes it from the stack (whoever makes it)
 //!     to its own next `prepare` or `leave`, and always knows whether it is counted searching.
 //! I3. While the lock is free, `sleeping` is the height of the stack.
-//! I4. *The chain.* When `searching` falls to zero other than by a sleep that found nothing, the
-//!     worker that made it fall owes one `notify`.
+//! I4. *The chain.* A notifier that wakes nobody relies on a searcher or on the sentry. When
+//!     either goes other than by a sleep that found nothing, the worker there owes one `notify`.
 //! I5. A ticket is spent once, by `cancel` or `resume`.
 //! I6. ARMED is cleared only while nobody is awake: a worker that is awake and has seen it set
 //!     may rely on it until it sleeps.
@@ -54,13 +54,13 @@ pub(crate) enum NotifyMany {
     Saturated,
 }
 
-/// Whether a worker that stopped searching was the last one to search.
+/// What a worker owes to those who relied on it (I4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "the last searcher owes a notify (I4)"]
-pub(crate) enum Last {
-    /// Call [`Idle::notify`] once.
-    Yes,
-    No,
+#[must_use = "somebody wakes nobody because this worker pays"]
+pub(crate) enum Owes {
+    /// Call [`Idle::notify`] once and do what it says.
+    Notify,
+    Nothing,
 }
 
 /// How a worker that had prepared to sleep came to be awake again.
@@ -77,11 +77,12 @@ pub(crate) enum Cause {
 
 /// A worker's standing after [`Idle::cancel`] or [`Idle::resume`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "the cause says whether this worker is searching, and `last` whether it owes a notify"]
+#[must_use = "the cause says whether this worker is searching, and `owes` what it owes"]
 pub(crate) struct Resumed {
     pub(crate) cause: Cause,
-    /// `Yes` only after a `cancel` of the last searcher that was not chosen meanwhile (I4).
-    pub(crate) last: Last,
+    /// `Notify` only after a `cancel`, unless a notifier chose us: if we were the last searcher, or
+    /// the sentry has stopped watching since `prepare` (I4).
+    pub(crate) owes: Owes,
     /// `Armed` holds until this worker sleeps or leaves (I6); `Unarmed` may change at any time.
     pub(crate) sentry: Sentry,
 }
@@ -91,13 +92,15 @@ pub(crate) struct Resumed {
 #[must_use = "a ticket is spent by cancel or resume (I5)"]
 pub(crate) struct Ticket {
     id: u32,
-    last: Last,
+    last_searcher: bool,
+    /// As the sleep move found it.
+    sentry: Sentry,
 }
 
 impl Ticket {
     /// Whether nobody searched any more once this worker had stopped.
     pub(crate) fn last_searcher(&self) -> bool {
-        self.last == Last::Yes
+        self.last_searcher
     }
 }
 
@@ -214,13 +217,13 @@ impl Idle {
     }
 
     /// A searching worker has work in hand, and has published what else it moved to its queues.
-    pub(crate) fn found(&self) -> Last {
+    pub(crate) fn found(&self) -> Owes {
         let shift = self.word.shift(Move::StopSearch);
-        last_if(shift.after.searching == 0)
+        notify_if(shift.after.searching == 0)
     }
 
     /// A searching worker stops without work and without sleeping.
-    pub(crate) fn give_up(&self) -> Last {
+    pub(crate) fn give_up(&self) -> Owes {
         self.found()
     }
 
@@ -241,20 +244,24 @@ impl Idle {
         // ORDERING: SeqCst pairs with the fences in `notify`, `notify_many` and `wake_specific`
         // (I1); model: poster_and_sleeper.
         fence(Ordering::SeqCst);
-        let last = last_if(role == Role::Searching && shift.after.searching == 0);
-        Ticket { id, last }
+        Ticket {
+            id,
+            last_searcher: role == Role::Searching && shift.after.searching == 0,
+            sentry: shift.after.sentry,
+        }
     }
 
     /// The second look found something: this worker does not sleep.
     pub(crate) fn cancel(&self, ticket: Ticket) -> Resumed {
         let (cause, sentry) = self.take_back(ticket.id);
-        let last = match cause {
-            Cause::Chosen => Last::No,
-            Cause::Specific | Cause::Alone => ticket.last,
+        let sentry_left = ticket.sentry == Sentry::Armed && sentry == Sentry::Unarmed;
+        let owes = match cause {
+            Cause::Chosen => Owes::Nothing,
+            Cause::Specific | Cause::Alone => notify_if(ticket.last_searcher || sentry_left),
         };
         Resumed {
             cause,
-            last,
+            owes,
             sentry,
         }
     }
@@ -264,7 +271,7 @@ impl Idle {
         let (cause, sentry) = self.take_back(ticket.id);
         Resumed {
             cause,
-            last: Last::No,
+            owes: Owes::Nothing,
             sentry,
         }
     }
@@ -326,6 +333,10 @@ fn without_a_wake(counts: Counts) -> Option<Notify> {
     })
 }
 
-fn last_if(last: bool) -> Last {
-    if last { Last::Yes } else { Last::No }
+fn notify_if(relied_on: bool) -> Owes {
+    if relied_on {
+        Owes::Notify
+    } else {
+        Owes::Nothing
+    }
 }

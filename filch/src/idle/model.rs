@@ -3,15 +3,14 @@
 //! The queues are counters with relaxed operations: whatever visibility a model relies on comes
 //! from the protocol.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use loom::{
     model::Builder,
-    sync::Arc,
     thread::{self, JoinHandle},
 };
 
-use super::{Cause, Counts, Idle, Last, Notify, Role, Sentry};
+use super::{Cause, Counts, Idle, Notify, Owes, Role, Sentry};
 use crate::base::{
     parker::Parker,
     shim::{AtomicUsize, Ordering},
@@ -61,8 +60,8 @@ impl Lane {
         }
     }
 
-    fn pay(&self, last: Last) {
-        if last == Last::Yes {
+    fn pay(&self, debt: Owes) {
+        if debt == Owes::Notify {
             self.notify();
         }
     }
@@ -103,7 +102,7 @@ impl Lane {
             self.parkers[id as usize].park_until(deadline);
             self.idle.resume(ticket)
         };
-        self.pay(resumed.last);
+        self.pay(resumed.owes);
         match resumed.cause {
             Cause::Chosen => Role::Searching,
             Cause::Specific | Cause::Alone => Role::Working,
@@ -318,5 +317,29 @@ fn loom_arm_that_meets_a_disarm_wakes_the_sentry_or_stays() {
             Notify::Wake(_) => unreachable!("nobody sleeps"),
         }
         sentry.join().unwrap();
+    });
+}
+
+/// Two items were left to the sentry, which disarms while the worker looks for the second time.
+/// The worker goes off with one of them; the other must not stay unwatched.
+#[test]
+fn loom_item_left_to_a_sentry_that_goes_is_watched_again() {
+    explore(4, || {
+        let lane = Lane::with_workers(1);
+        assert!(lane.idle.arm());
+        lane.items.store(2, Ordering::Relaxed);
+        assert_eq!(lane.idle.notify(), Notify::Nobody);
+        let sentry = lane.spawn(|lane| {
+            lane.idle.try_disarm();
+        });
+        let ticket = lane.idle.prepare(0, Role::Working);
+        let resumed = lane.idle.cancel(ticket);
+        assert!(lane.take(&lane.items));
+        if resumed.owes == Owes::Notify {
+            assert_eq!(lane.idle.notify(), Notify::Saturated);
+            assert!(lane.idle.arm());
+        }
+        sentry.join().unwrap();
+        assert_eq!(lane.idle.counts().sentry, Sentry::Armed);
     });
 }

@@ -116,7 +116,7 @@ impl Move {
 /// A move that has been made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shift {
-    pub(super) before: Counts,
+    before: Counts,
     pub(super) after: Counts,
 }
 

@@ -22,7 +22,9 @@ fn loom_token_given_at_any_time_ends_the_park() {
 
 #[test]
 fn loom_park_after_two_tokens_sees_both_givers() {
-    loom::model(|| {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(|| {
         let parker = Arc::new(Parker::new());
         let data = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
         let givers = [0, 1].map(|i| {
