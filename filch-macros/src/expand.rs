@@ -137,7 +137,7 @@ fn builder(kind: Kind, options: &Options) -> Option<TokenStream> {
     }
     let mut calls = quote! { ::filch::Runtime::builder() };
     if options.single_thread {
-        calls.extend(quote! { .single_thread() });
+        calls.extend(quote! { .single_thread(true) });
         return Some(calls);
     }
     let workers = match kind {
@@ -147,11 +147,7 @@ fn builder(kind: Kind, options: &Options) -> Option<TokenStream> {
     // `workers` sets both roles, so it comes before the options that override it.
     calls.extend(workers.map(|n| quote! { .workers(#n) }));
     calls.extend(options.io_workers.map(|n| quote! { .io_workers(#n) }));
-    calls.extend(
-        options
-            .compute_workers
-            .map(|n| quote! { .compute_workers(#n) }),
-    );
+    calls.extend(options.compute_workers.map(|n| quote! { .compute_workers(#n) }));
     Some(calls)
 }
 

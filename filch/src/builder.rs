@@ -5,16 +5,21 @@
 //!
 //! Not here: starting the threads (runtime.rs).
 
-use std::{env, ffi::OsString};
+use std::{env, ffi::OsString, fmt, sync::Arc};
 
 use crate::{
     base::cpus::{Machine, Within},
     config::{
         Affinity, Config, Level,
         env::{Chosen, Environment},
-        hooks::Hooks,
+        hooks::{Hooks, WorkerInfo},
     },
     error::BuildError,
+    sched::{
+        core::{EventCore, ParkCore},
+        shared::{CoreFactory, Parts},
+    },
+    timer::Clock,
 };
 
 mod tuning;
@@ -46,12 +51,58 @@ mod tuning;
 /// assert!(config.compute_workers >= 1);
 /// # Ok::<(), filch::BuildError>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 #[must_use = "a builder does nothing until it builds"]
 pub struct Builder {
     config: Config,
     chosen: Chosen,
     pub(crate) hooks: Hooks,
+    clock: Clock,
+    cores: Option<CoreFactory>,
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("config", &self.config)
+            .field("hooks", &self.hooks)
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What tests and event loops put in place of the system's.
+impl Builder {
+    /// Sets the clock that workers read.
+    ///
+    /// ```
+    /// use filch::testkit::{Clock, ManualClock};
+    /// let clock = Clock::Manual(ManualClock::new().into());
+    /// let runtime = filch::Builder::new().workers(1).clock(clock).build()?;
+    /// assert_eq!(runtime.block_on(async { 1 }), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Sets what makes the event core of each worker, in which it sleeps and learns of events.
+    ///
+    /// [`EventCore`] has an example.
+    pub fn event_core(
+        mut self,
+        make: impl Fn(WorkerInfo) -> Box<dyn EventCore> + Send + Sync + 'static,
+    ) -> Self {
+        self.cores = Some(Arc::new(make));
+        self
+    }
+
+    /// What a runtime is made from, once the configuration is resolved.
+    pub(crate) fn into_parts(self, config: Config) -> Parts {
+        let cores = self.cores.unwrap_or_else(|| Arc::new(|_| Box::new(ParkCore::new())));
+        Parts { config, hooks: self.hooks, clock: self.clock, cores }
+    }
 }
 
 impl Builder {
@@ -140,9 +191,7 @@ fn settle_workers(config: &mut Config, program: &Config, machine: &Machine) {
     let most = config.max_workers;
     let ceiling = |given: usize| if given > 0 { program.max_workers } else { most };
     config.io_workers = config.io_workers.clamp(1, ceiling(program.io_workers));
-    config.compute_workers = config
-        .compute_workers
-        .clamp(1, ceiling(program.compute_workers));
+    config.compute_workers = config.compute_workers.clamp(1, ceiling(program.compute_workers));
     config.max_workers = most.max(config.io_workers).max(config.compute_workers);
 }
 
@@ -151,11 +200,7 @@ fn automatic(config: &Config, affinity: &Affinity, machine: &Machine) -> usize {
         Affinity::Cpus(cpus) => Within::Cpus(cpus),
         Affinity::Any | Affinity::PinEach => Within::Mask,
     };
-    if config.physical_cores {
-        machine.cores(within)
-    } else {
-        machine.cpus(within)
-    }
+    if config.physical_cores { machine.cores(within) } else { machine.cpus(within) }
 }
 
 /// Workers and their threads.

@@ -50,9 +50,7 @@ impl Affinity {
     pub(crate) fn cpus_for(&self, index: usize, usable: &[usize]) -> Option<Vec<usize>> {
         match self {
             Self::Any => None,
-            Self::PinEach => usable
-                .get(index % usable.len().max(1))
-                .map(|&cpu| vec![cpu]),
+            Self::PinEach => usable.get(index % usable.len().max(1)).map(|&cpu| vec![cpu]),
             Self::Cpus(cpus) => Some(cpus.clone()),
         }
     }
@@ -204,8 +202,7 @@ impl Default for Config {
 impl Config {
     /// `explore_tries` for a lane of `workers`.
     pub(crate) fn tries_among(&self, workers: usize) -> usize {
-        self.explore_tries
-            .unwrap_or(2 * (workers + self.injector_shards + 1))
+        self.explore_tries.unwrap_or(2 * (workers + self.injector_shards + 1))
     }
 
     /// `searcher_limit` for a lane of `workers`.

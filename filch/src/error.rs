@@ -23,10 +23,7 @@ pub struct ConfigError {
 
 impl ConfigError {
     pub(crate) fn new(field: &'static str, reason: impl Into<String>) -> Self {
-        Self {
-            field,
-            reason: reason.into(),
-        }
+        Self { field, reason: reason.into() }
     }
 
     /// The name of the field in [`Config`](crate::Config).
@@ -102,15 +99,8 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config(error) => write!(f, "invalid configuration: {error}"),
-            Self::Environment {
-                variable,
-                value,
-                reason,
-            } => {
-                write!(
-                    f,
-                    "invalid environment variable {variable}={value:?}: {reason}"
-                )
+            Self::Environment { variable, value, reason } => {
+                write!(f, "invalid environment variable {variable}={value:?}: {reason}")
             }
             Self::Thread { name, source } => write!(f, "cannot start thread {name:?}: {source}"),
         }

@@ -7,14 +7,14 @@
 
 use std::fmt;
 use std::future::Future;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use crate::spawn::{self, Place, TaskBuilder};
 use crate::task::context::Frame;
-use crate::task::group::{self, GroupRef, OnPanic, Tracking};
+use crate::task::group::{self, GroupRef, OnPanic, Payload, Tracking};
 use crate::task::join::JoinHandle;
 
 /// Where the children of a [`group`] are spawned. It may be cloned and sent to children.
@@ -39,7 +39,9 @@ impl<E> Clone for Group<E> {
 
 impl<E> fmt::Debug for Group<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Group").field("cancelled", &self.inner.is_cancelled()).finish_non_exhaustive()
+        f.debug_struct("Group")
+            .field("cancelled", &self.inner.is_cancelled())
+            .finish_non_exhaustive()
     }
 }
 
@@ -172,10 +174,14 @@ pub struct GroupFuture<T, E, B> {
 }
 
 enum Stage<T, B> {
-    Body { body: B },
+    Body {
+        body: B,
+    },
     /// The body has ended; the children have not.
-    Waiting { value: Option<T> },
-    /// The body panicked, or was dropped, or all is over.
+    Waiting {
+        end: Result<Option<T>, Payload>,
+    },
+    /// All is over.
     Over,
 }
 
@@ -198,52 +204,65 @@ where
         if let Stage::Body { body } = &mut this.stage {
             // SAFETY: as above.
             let body = unsafe { Pin::new_unchecked(body) };
-            match this.group.poll_body(body, cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(result) => {
-                    let value = result.map_err(|error| this.group.fail(error)).ok();
-                    this.stage = Stage::Waiting { value };
-                    // SAFETY: the group's first unit, given up once: the stage has changed.
-                    unsafe { group::Group::leave(Arc::as_ptr(&this.group.inner)) };
+            let end = match this.group.poll_body(body, cx) {
+                Ok(Poll::Pending) => return Poll::Pending,
+                Ok(Poll::Ready(result)) => Ok(result.map_err(|error| this.group.fail(error)).ok()),
+                Err(payload) => {
+                    this.group.inner.cancel();
+                    Err(payload)
                 }
-            }
+            };
+            this.stage = Stage::Waiting { end };
+            // SAFETY: the group's first unit, given up once: the stage has changed.
+            unsafe { group::Group::leave(Arc::as_ptr(&this.group.inner)) };
         }
         if this.group.inner.set_waiter(cx.waker()) {
             return Poll::Pending;
         }
-        let Stage::Waiting { value } = std::mem::replace(&mut this.stage, Stage::Over) else {
+        let Stage::Waiting { end } = std::mem::replace(&mut this.stage, Stage::Over) else {
             panic!("a group was polled after it was ready");
         };
-        if let Some(fallout) = this.group.inner.close() {
-            resume_unwind(fallout.payload);
-        }
-        let error = this.group.error.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Poll::Ready(match (error, value) {
-            (Some(error), _) => Err(error),
-            (None, Some(value)) => Ok(value),
-            (None, None) => unreachable!("a body without a value has left an error"),
-        })
+        Poll::Ready(this.group.conclude(end))
     }
 }
 
 impl<E> Group<E> {
-    /// Polls the body as a member of the group; a panic cancels the children before it goes on.
-    fn poll_body<B: Future>(&self, body: Pin<&mut B>, cx: &mut Context<'_>) -> Poll<B::Output> {
-        struct CancelOnPanic<'a>(&'a GroupRef);
-        impl Drop for CancelOnPanic<'_> {
-            fn drop(&mut self) {
-                self.0.cancel();
-            }
-        }
-        let (task, budget) =
-            crate::task::context::with(|here| (here.task.get(), here.budget.get()));
-        // SAFETY: X2, our reference keeps the group, and the task is the one that polls us.
-        let frame = unsafe { Frame::enter(Arc::as_ptr(&self.inner), task, budget) };
-        let guard = CancelOnPanic(&self.inner);
-        let result = body.poll(cx);
-        std::mem::forget(guard);
+    /// Polls the body as a member of the group.
+    fn poll_body<B: Future>(
+        &self,
+        body: Pin<&mut B>,
+        cx: &mut Context<'_>,
+    ) -> Result<Poll<B::Output>, Payload> {
+        // SAFETY: X2, our reference keeps the group for the call.
+        let frame = unsafe { Frame::inside(Arc::as_ptr(&self.inner)) };
+        let result = catch_unwind(AssertUnwindSafe(|| body.poll(cx)));
         frame.merge();
         result
+    }
+
+    /// The result, once every child is gone (U3); a panic goes on.
+    fn conclude<T>(&self, end: Result<Option<T>, Payload>) -> Result<T, E> {
+        let fallout = self.inner.close();
+        match end {
+            Err(payload) => {
+                if let Some(fallout) = fallout {
+                    // Closed by now: it goes to the hook.
+                    self.inner.deliver(fallout);
+                }
+                resume_unwind(payload)
+            }
+            Ok(value) => {
+                if let Some(fallout) = fallout {
+                    resume_unwind(fallout.payload);
+                }
+                let error = self.error.lock().unwrap_or_else(PoisonError::into_inner).take();
+                match (error, value) {
+                    (Some(error), _) => Err(error),
+                    (None, Some(value)) => Ok(value),
+                    (None, None) => unreachable!("a body without a value has left an error"),
+                }
+            }
+        }
     }
 }
 
@@ -261,4 +280,3 @@ impl<T, E, B> Drop for GroupFuture<T, E, B> {
         inner.orphan();
     }
 }
-

@@ -305,7 +305,9 @@ impl TaskBuilder {
         // SAFETY: used within this call only.
         let worker = unsafe { Worker::current() }.filter(|worker| worker.runs_futures());
         let Some(worker) = worker else {
-            panic!("spawn_local needs a task on an I/O worker: the future stays where it is spawned");
+            panic!(
+                "spawn_local needs a task on an I/O worker: the future stays where it is spawned"
+            );
         };
         let body = PinnedFuture::new(worker.index() as u32, worker.pin(), future);
         self.launch(body, site)
@@ -324,7 +326,11 @@ impl TaskBuilder {
         let order = Order { meta: (site, name), priority };
         match place {
             Place::Current => current(|shared, group, member| {
-                if admit(shared, group, member) { Ok(create(shared, group, body, order)) } else { Err(body) }
+                if admit(shared, group, member) {
+                    Ok(create(shared, group, body, order))
+                } else {
+                    Err(body)
+                }
             }),
             Place::Runtime(handle) => {
                 let shared = handle.shared();

@@ -45,9 +45,7 @@ pub(crate) fn check_safety(source: &Source) -> Vec<Finding> {
         };
         let comment = |needles: &[&str]| {
             let texts = own_comments(source, pos);
-            texts
-                .iter()
-                .any(|text| needles.iter().any(|needle| text.contains(needle)))
+            texts.iter().any(|text| needles.iter().any(|needle| text.contains(needle)))
         };
         let text = match construct {
             Unsafe::Discharged(name) if !comment(&["SAFETY:"]) => {
@@ -60,12 +58,7 @@ pub(crate) fn check_safety(source: &Source) -> Vec<Finding> {
             }
             _ => continue,
         };
-        findings.push(Finding::error(
-            &source.path,
-            source.line_of(pos),
-            "safety",
-            text,
-        ));
+        findings.push(Finding::error(&source.path, source.line_of(pos), "safety", text));
     }
     findings
 }
@@ -119,13 +112,7 @@ fn in_trait_impl(source: &Source, pos: usize) -> bool {
 /// A function has a name behind `fn`; a function pointer type has not.
 fn is_function(behind: &str) -> bool {
     let name = words(behind).find(|(_, word)| *word == "fn");
-    name.is_some_and(|(at, _)| {
-        behind[at + 2..]
-            .trim_start()
-            .bytes()
-            .next()
-            .is_some_and(is_word)
-    })
+    name.is_some_and(|(at, _)| behind[at + 2..].trim_start().bytes().next().is_some_and(is_word))
 }
 
 pub(crate) fn check_ordering(source: &Source) -> Vec<Finding> {
@@ -139,12 +126,7 @@ pub(crate) fn check_ordering(source: &Source) -> Vec<Finding> {
         // One finding for a statement, however many orderings it names.
         if last.replace(start) != Some(start) {
             let text = "atomic operation without an `// ORDERING:` comment above";
-            findings.push(Finding::error(
-                &source.path,
-                source.line_of(pos),
-                "ordering",
-                text,
-            ));
+            findings.push(Finding::error(&source.path, source.line_of(pos), "ordering", text));
         }
     }
     findings
@@ -171,9 +153,7 @@ fn in_atomic_call(source: &Source, pos: usize) -> bool {
         match bytes[at] {
             b')' | b'}' | b']' => closed += 1,
             b'(' if closed == 0 => {
-                let name = words(&source.code[..at])
-                    .last()
-                    .map_or("", |(_, word)| word);
+                let name = words(&source.code[..at]).last().map_or("", |(_, word)| word);
                 let touches = at > 0 && is_word(bytes[at - 1]);
                 if touches && (ATOMIC_CALLS.contains(&name) || name.starts_with("fetch_")) {
                     return true;
@@ -190,10 +170,7 @@ fn in_atomic_call(source: &Source, pos: usize) -> bool {
 /// C1 or C2.
 fn has_ordering(source: &Source, pos: usize) -> bool {
     let mark = "ORDERING:";
-    own_comments(source, pos)
-        .iter()
-        .any(|text| text.contains(mark))
-        || run_has(source, pos, mark)
+    own_comments(source, pos).iter().any(|text| text.contains(mark)) || run_has(source, pos, mark)
 }
 
 /// C2: walks up from the statement, through blocks that are still open, never into closed ones.
@@ -229,10 +206,7 @@ fn braces(code: &str, closed: usize) -> usize {
 
 /// Light halves of an asymmetric fence, over all files: each names a function with a heavy half.
 pub(crate) fn check_light(sources: &[&Source]) -> Vec<Finding> {
-    let partners: Vec<String> = sources
-        .iter()
-        .flat_map(|s| callers_of(s, "heavy"))
-        .collect();
+    let partners: Vec<String> = sources.iter().flat_map(|s| callers_of(s, "heavy")).collect();
     let mut findings = Vec::new();
     for source in sources {
         for pos in calls(source, "light") {
@@ -245,12 +219,7 @@ pub(crate) fn check_light(sources: &[&Source]) -> Vec<Finding> {
             } else {
                 continue;
             };
-            findings.push(Finding::error(
-                &source.path,
-                source.line_of(pos),
-                "light",
-                text,
-            ));
+            findings.push(Finding::error(&source.path, source.line_of(pos), "light", text));
         }
     }
     findings
@@ -282,9 +251,7 @@ fn callers_of(source: &Source, name: &str) -> Vec<String> {
         });
         let innermost = around.last();
         callers.extend(
-            innermost
-                .and_then(|at| words(&source.code[at..]).nth(1))
-                .map(|w| w.1.to_owned()),
+            innermost.and_then(|at| words(&source.code[at..]).nth(1)).map(|w| w.1.to_owned()),
         );
     }
     callers
@@ -297,9 +264,7 @@ fn own_comments(source: &Source, pos: usize) -> Vec<String> {
     while first > 1 && is_above(source, first - 1) {
         first -= 1;
     }
-    (first..=last)
-        .map(|line| source.comment_on(line).to_owned())
-        .collect()
+    (first..=last).map(|line| source.comment_on(line).to_owned()).collect()
 }
 
 /// True for a line with nothing but a comment or an attribute.

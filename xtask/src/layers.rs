@@ -34,10 +34,7 @@ const TABLE: &[(&str, Knows)] = &[
     ("io", LEAF),
     ("observe", LEAF),
     // The schedulable unit: its link is the queue's, its memory the pool's.
-    (
-        "task",
-        Only(&["base", "error", "pool", "queue", "observe", "timer"]),
-    ),
+    ("task", Only(&["base", "error", "pool", "queue", "observe", "timer"])),
     // Where the leaves meet.
     (
         "sched",
@@ -69,10 +66,7 @@ const TABLE: &[(&str, Knows)] = &[
 const SHIM: &str = "base/shim.rs";
 
 fn row(module: &str) -> Option<&'static Knows> {
-    TABLE
-        .iter()
-        .find(|(name, _)| *name == module)
-        .map(|(_, knows)| knows)
+    TABLE.iter().find(|(name, _)| *name == module).map(|(_, knows)| knows)
 }
 
 pub(crate) fn check(source: &Source) -> Vec<Finding> {
@@ -106,14 +100,10 @@ fn refusal(module: &str, knows: &Knows, target: &str) -> Option<String> {
     match knows {
         All => None,
         Only(below) if below.contains(&target) => None,
-        Only([]) => Some(format!(
-            "`{module}` must not know `{target}`, nor any other module"
-        )),
+        Only([]) => Some(format!("`{module}` must not know `{target}`, nor any other module")),
         Only(below) => {
             let below = below.join("`, `");
-            Some(format!(
-                "`{module}` must not know `{target}`; it may know `{below}`"
-            ))
+            Some(format!("`{module}` must not know `{target}`; it may know `{below}`"))
         }
     }
 }
@@ -169,10 +159,7 @@ fn heads(source: &Source, behind: usize) -> Vec<(usize, String)> {
     let rest = rest.trim_start();
     let start = source.code.len() - rest.len();
     if !rest.starts_with('{') {
-        return first_name(rest)
-            .map(|(_, name)| (start, name))
-            .into_iter()
-            .collect();
+        return first_name(rest).map(|(_, name)| (start, name)).into_iter().collect();
     }
     let end = source.block_end(start);
     let inside = &source.code[start + 1..end - 1];
@@ -207,12 +194,7 @@ pub(crate) fn check_shim(source: &Source) -> Vec<Finding> {
         };
         if named && !source.in_test(pos) {
             let text = format!("only {SHIM} names `{word}`; import from `crate::base::shim`");
-            findings.push(Finding::error(
-                &source.path,
-                source.line_of(pos),
-                "shim",
-                text,
-            ));
+            findings.push(Finding::error(&source.path, source.line_of(pos), "shim", text));
         }
     }
     findings
@@ -234,9 +216,7 @@ fn is_std_atomic(source: &Source, pos: usize) -> bool {
         return true;
     }
     let start = before.rfind(';').map_or(0, |semicolon| semicolon + 1);
-    let statement: Vec<&str> = words(&source.code[start..pos])
-        .map(|(_, word)| word)
-        .collect();
+    let statement: Vec<&str> = words(&source.code[start..pos]).map(|(_, word)| word).collect();
     let import = statement.iter().rposition(|word| *word == "use");
     let path = import.map_or(&[][..], |at| &statement[at + 1..]);
     matches!(path.first(), Some(&("std" | "core"))) && path.contains(&"sync")

@@ -31,10 +31,7 @@ fn refusal(root: &Path, files: &[(String, String)], from: &str, target: &str) ->
     if !file.is_empty() && !root.join(&path).exists() {
         return Some(format!("`{target}` leads to no file"));
     }
-    let text = files
-        .iter()
-        .find(|(name, _)| *name == path)
-        .map(|(_, text)| text)?;
+    let text = files.iter().find(|(name, _)| *name == path).map(|(_, text)| text)?;
     let known = heading.is_empty() || anchors(text).iter().any(|anchor| anchor == heading);
     (!known).then(|| format!("`{target}` leads to no heading of {path}"))
 }
@@ -144,27 +141,19 @@ fn anchors(text: &str) -> Vec<String> {
         }
         let slug = slug(title.trim());
         let repeats = anchors.iter().filter(|a| is_repeat(a, &slug)).count();
-        anchors.push(if repeats == 0 {
-            slug
-        } else {
-            format!("{slug}-{repeats}")
-        });
+        anchors.push(if repeats == 0 { slug } else { format!("{slug}-{repeats}") });
     }
     anchors
 }
 
 fn is_repeat(anchor: &str, slug: &str) -> bool {
-    let number = anchor
-        .strip_prefix(slug)
-        .map(|rest| rest.strip_prefix('-').unwrap_or(rest));
+    let number = anchor.strip_prefix(slug).map(|rest| rest.strip_prefix('-').unwrap_or(rest));
     number.is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))
 }
 
 fn slug(title: &str) -> String {
     let lower = title.to_lowercase();
-    let kept = lower
-        .chars()
-        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    let kept = lower.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 

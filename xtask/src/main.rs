@@ -52,21 +52,12 @@ enum Level {
 impl Finding {
     fn error(file: &str, line: usize, rule: &'static str, text: impl Into<String>) -> Self {
         let (file, text, level) = (file.to_owned(), text.into(), Level::Error);
-        Self {
-            file,
-            line,
-            rule,
-            level,
-            text,
-        }
+        Self { file, line, rule, level, text }
     }
 
     fn warning(file: &str, line: usize, rule: &'static str, text: impl Into<String>) -> Self {
         let level = Level::Warning;
-        Self {
-            level,
-            ..Self::error(file, line, rule, text)
-        }
+        Self { level, ..Self::error(file, line, rule, text) }
     }
 }
 
@@ -76,13 +67,7 @@ impl fmt::Display for Finding {
             Level::Error => "",
             Level::Warning => " (warning)",
         };
-        let Self {
-            file,
-            line,
-            rule,
-            text,
-            ..
-        } = self;
+        let Self { file, line, rule, text, .. } = self;
         write!(f, "{file}:{line}: {rule}{mark}: {text}")
     }
 }
@@ -119,17 +104,10 @@ fn check(root: &Path) -> ExitCode {
     for finding in &findings {
         println!("{finding}");
     }
-    let warnings = findings
-        .iter()
-        .filter(|f| f.level == Level::Warning)
-        .count();
+    let warnings = findings.iter().filter(|f| f.level == Level::Warning).count();
     let errors = findings.len() - warnings;
     println!("xtask check: {files} files, {errors} findings, {warnings} warnings");
-    if errors > 0 {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    }
+    if errors > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// Runs every rule; returns how many files were read, and the findings in reading order.
@@ -145,10 +123,7 @@ fn examine(root: &Path) -> io::Result<(usize, Vec<Finding>)> {
         }
     }
     source::mark_test_files(&mut rust);
-    let library: Vec<&Source> = rust
-        .iter()
-        .filter(|s| s.path.starts_with(LIBRARY))
-        .collect();
+    let library: Vec<&Source> = rust.iter().filter(|s| s.path.starts_with(LIBRARY)).collect();
 
     let mut findings = links::check(root, &markdown);
     for source in &library {
@@ -184,9 +159,6 @@ fn walk(dir: &Path) -> io::Result<Vec<PathBuf>> {
 /// The path below `root`, with forward slashes on every system.
 fn relative(root: &Path, path: &Path) -> String {
     let below = path.strip_prefix(root).unwrap_or(path);
-    let parts: Vec<_> = below
-        .components()
-        .map(|c| c.as_os_str().to_string_lossy())
-        .collect();
+    let parts: Vec<_> = below.components().map(|c| c.as_os_str().to_string_lossy()).collect();
     parts.join("/")
 }

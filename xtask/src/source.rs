@@ -24,10 +24,8 @@ impl Source {
     pub(crate) fn new(path: &str, text: &str) -> Self {
         let (code, comment_text) = split(text);
         let lines = line_ranges(text);
-        let comments = lines
-            .iter()
-            .map(|line| comment_text[line.clone()].trim().to_owned())
-            .collect();
+        let comments =
+            lines.iter().map(|line| comment_text[line.clone()].trim().to_owned()).collect();
         let mut source = Self {
             path: path.to_owned(),
             code,
@@ -83,10 +81,7 @@ impl Source {
 
     /// How many `mod name { … }` of this file surround `pos`.
     pub(crate) fn inline_depth(&self, pos: usize) -> usize {
-        self.inline_mods
-            .iter()
-            .filter(|range| range.contains(&pos))
-            .count()
+        self.inline_mods.iter().filter(|range| range.contains(&pos)).count()
     }
 
     /// Identifiers and keywords in the code, with their offsets.
@@ -211,11 +206,7 @@ impl Source {
             let mut words = words(&self.code[range.clone()]).map(|(_, word)| word);
             let is_declaration = self.code[range.clone()].ends_with(';');
             if is_declaration && words.any(|word| word == "mod") {
-                found.extend(
-                    words
-                        .next()
-                        .map(|name| format!("{}/{name}", self.module_dir())),
-                );
+                found.extend(words.next().map(|name| format!("{}/{name}", self.module_dir())));
             }
         }
         found

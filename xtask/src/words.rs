@@ -16,10 +16,7 @@ pub(crate) fn check(source: &Source) -> Vec<Finding> {
     };
     for (pos, word) in source.words() {
         if MACROS.contains(&word) && source.code[pos + word.len()..].starts_with('!') {
-            find(
-                source.line_of(pos),
-                format!("`{word}!` stands for work that is missing"),
-            );
+            find(source.line_of(pos), format!("`{word}!` stands for work that is missing"));
         }
     }
     for line in 1..=source.line_count() {
@@ -30,10 +27,7 @@ pub(crate) fn check(source: &Source) -> Vec<Finding> {
         }
     }
     if source.line_count() > LONG {
-        let text = format!(
-            "{} lines; over {LONG}, look for a second idea",
-            source.line_count()
-        );
+        let text = format!("{} lines; over {LONG}, look for a second idea", source.line_count());
         findings.push(Finding::warning(&source.path, 1, "size", text));
     }
     findings

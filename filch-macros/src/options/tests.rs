@@ -52,10 +52,7 @@ fn unknown_option_lists_the_known_ones() {
 fn simulation_options_are_unknown() {
     for (list, name) in [("sim, seeds = 1000", "sim"), ("seeds = 1000", "seeds")] {
         let (text, at) = refused(list);
-        assert!(
-            text.starts_with(&format!("unknown option `{name}`")),
-            "{text}"
-        );
+        assert!(text.starts_with(&format!("unknown option `{name}`")), "{text}");
         assert_eq!(at, name);
     }
 }
@@ -87,10 +84,7 @@ fn count_without_a_number_shows_how_to_write_it() {
     assert_eq!(refused("workers = \"4\""), (text.into(), "\"4\"".into()));
     assert_eq!(refused("workers = 1.5"), (text.into(), "1.5".into()));
     let beyond = "99999999999999999999999";
-    assert_eq!(
-        refused(&format!("workers = {beyond}")),
-        (text.into(), beyond.into())
-    );
+    assert_eq!(refused(&format!("workers = {beyond}")), (text.into(), beyond.into()));
 }
 
 #[test]
@@ -101,10 +95,7 @@ fn single_thread_takes_no_value_and_no_company() {
     );
     assert_eq!(
         refused("workers = 2, single_thread"),
-        (
-            "`single_thread` leaves no room for `workers`".into(),
-            "workers".into()
-        )
+        ("`single_thread` leaves no room for `workers`".into(), "workers".into())
     );
 }
 

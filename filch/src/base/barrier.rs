@@ -180,10 +180,7 @@ mod tests {
                 let saw_y = y.load(Ordering::Relaxed);
                 (saw_y, heavy_side.join().unwrap())
             });
-            assert!(
-                saw_y == 1 || saw_x == 1,
-                "both sides missed the other's store"
-            );
+            assert!(saw_y == 1 || saw_x == 1, "both sides missed the other's store");
         }
     }
 }

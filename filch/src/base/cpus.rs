@@ -53,11 +53,7 @@ impl Machine {
         debug_assert!(mask.is_sorted());
         let mask = if mask.is_empty() { vec![0] } else { mask };
         let core_of = mask.iter().map(|&cpu| core_of(root, cpu)).collect();
-        Self {
-            mask,
-            core_of,
-            quota: quota(root),
-        }
+        Self { mask, core_of, quota: quota(root) }
     }
 
     /// The CPUs of the affinity mask, ascending, never empty.
@@ -95,9 +91,7 @@ fn core_of(root: &Path, cpu: usize) -> usize {
     let siblings = ["core_cpus_list", "thread_siblings_list"]
         .iter()
         .find_map(|file| parse_cpu_list(&fs::read_to_string(topology.join(file)).ok()?));
-    siblings
-        .and_then(|list| list.into_iter().min())
-        .unwrap_or(cpu)
+    siblings.and_then(|list| list.into_iter().min()).unwrap_or(cpu)
 }
 
 /// Parses the kernel's list format, such as `0-3,8`; `None` if malformed or empty.
@@ -138,15 +132,9 @@ fn tightest(root: &Path, mount: &Mount, group: &Path) -> Option<usize> {
     let top = root.join(mount.point.strip_prefix("/").ok()?);
     // A group outside our cgroup namespace shows as `/../…`: then only the mount point is ours.
     let escapes = below.components().any(|c| c == Component::ParentDir);
-    let leaf = if escapes {
-        top.clone()
-    } else {
-        top.join(below)
-    };
+    let leaf = if escapes { top.clone() } else { top.join(below) };
     let levels = leaf.ancestors().take_while(|dir| dir.starts_with(&top));
-    levels
-        .filter_map(|dir| read_limit(dir, mount.version))
-        .min()
+    levels.filter_map(|dir| read_limit(dir, mount.version)).min()
 }
 
 fn read_limit(dir: &Path, version: Version) -> Option<usize> {
@@ -202,30 +190,19 @@ fn parse_mount(line: &str) -> Option<Mount> {
         _ => return None,
     };
     let mut place = place.split(' ').skip(3);
-    Some(Mount {
-        version,
-        root: unescape(place.next()?),
-        point: unescape(place.next()?),
-    })
+    Some(Mount { version, root: unescape(place.next()?), point: unescape(place.next()?) })
 }
 
 /// Undoes mountinfo's escapes: space, tab, newline and backslash appear as `\` and three octals.
 fn unescape(field: &str) -> PathBuf {
-    let escapes = [
-        ("\\040", " "),
-        ("\\011", "\t"),
-        ("\\012", "\n"),
-        ("\\134", "\\"),
-    ];
+    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     let mut out = String::with_capacity(field.len());
     let mut rest = field;
     while let Some(at) = rest.find('\\') {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
-        let (escape, plain) = escapes
-            .into_iter()
-            .find(|(e, _)| rest.starts_with(e))
-            .unwrap_or(("\\", "\\"));
+        let (escape, plain) =
+            escapes.into_iter().find(|(e, _)| rest.starts_with(e)).unwrap_or(("\\", "\\"));
         out.push_str(plain);
         rest = &rest[escape.len()..];
     }

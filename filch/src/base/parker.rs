@@ -122,10 +122,7 @@ struct Bed<G> {
 
 impl<G: Gate> Default for Bed<G> {
     fn default() -> Self {
-        Self {
-            word: AtomicU32::new(EMPTY),
-            gate: G::default(),
-        }
+        Self { word: AtomicU32::new(EMPTY), gate: G::default() }
     }
 }
 
@@ -133,8 +130,7 @@ impl<G: Gate> Bed<G> {
     fn park_until(&self, deadline: Option<Instant>) -> Unparked {
         // ORDERING: Relaxed, a success publishes nothing and a failure is followed by `stand_up`.
         let lain_down =
-            self.word
-                .compare_exchange(EMPTY, PARKED, Ordering::Relaxed, Ordering::Relaxed);
+            self.word.compare_exchange(EMPTY, PARKED, Ordering::Relaxed, Ordering::Relaxed);
         if let Err(state) = lain_down {
             debug_assert_eq!(state, NOTIFIED, "K4: two threads park on one parker");
             return self.stand_up();

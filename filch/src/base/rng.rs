@@ -76,10 +76,7 @@ mod tests {
             for _ in 0..n * 1000 {
                 hits[rng.below(n)] += 1;
             }
-            assert!(
-                hits.iter().all(|h| (800..1200).contains(h)),
-                "{n}: {hits:?}"
-            );
+            assert!(hits.iter().all(|h| (800..1200).contains(h)), "{n}: {hits:?}");
         }
     }
 

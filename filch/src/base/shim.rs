@@ -9,7 +9,6 @@
 #[cfg(loom)]
 pub(crate) use loom::{
     cell::UnsafeCell,
-    hint::spin_loop,
     sync::{
         Condvar, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize},
@@ -19,7 +18,6 @@ pub(crate) use loom::{
 
 #[cfg(not(loom))]
 pub(crate) use std::{
-    hint::spin_loop,
     sync::{
         Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize},
@@ -27,10 +25,7 @@ pub(crate) use std::{
     thread::yield_now,
 };
 
-#[cfg(all(
-    not(loom),
-    any(test, not(all(target_os = "linux", target_pointer_width = "64")))
-))]
+#[cfg(all(not(loom), any(test, not(all(target_os = "linux", target_pointer_width = "64")))))]
 pub(crate) use std::sync::Condvar;
 
 pub(crate) use std::sync::atomic::Ordering;

@@ -96,11 +96,7 @@ pub(crate) fn set_name(name: &str) -> io::Result<()> {
 pub(crate) fn name_with_suffix(prefix: &str, suffix: &str) -> String {
     let room = NAME_BYTES.saturating_sub(suffix.len() + 1);
     let kept = &prefix[..prefix.floor_char_boundary(room)];
-    if kept.is_empty() {
-        suffix.to_owned()
-    } else {
-        format!("{kept}-{suffix}")
-    }
+    if kept.is_empty() { suffix.to_owned() } else { format!("{kept}-{suffix}") }
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -114,11 +110,7 @@ mod os {
     const MASK_WORDS_LIMIT: usize = 1 << 14;
 
     fn check(result: libc::c_int) -> io::Result<()> {
-        if result == 0 {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
-        }
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     fn thread_id() -> libc::id_t {

@@ -16,9 +16,7 @@ fn machine(cpus: usize) -> Machine {
 }
 
 fn on(cpus: usize, builder: Builder) -> Config {
-    builder
-        .resolve_on(|_| None, &machine(cpus))
-        .expect("a sensible configuration")
+    builder.resolve_on(|_| None, &machine(cpus)).expect("a sensible configuration")
 }
 
 fn counts(config: &Config) -> (usize, usize) {
@@ -30,11 +28,7 @@ fn automatic_counts_are_all_usable_cpus_on_any_machine() {
     for cpus in [1, 2, 3, 33, 512] {
         assert_eq!(counts(&on(cpus, Builder::new())), (cpus, cpus));
     }
-    assert_eq!(
-        counts(&on(600, Builder::new())),
-        (512, 512),
-        "cut to max_workers"
-    );
+    assert_eq!(counts(&on(600, Builder::new())), (512, 512), "cut to max_workers");
 }
 
 #[test]
@@ -76,29 +70,13 @@ fn environment_stands_between_program_and_machine() {
     };
     let resolve = |builder: Builder| builder.resolve_on(env, &machine(8)).expect("sensible");
 
-    assert_eq!(
-        counts(&resolve(Builder::new())),
-        (2, 2),
-        "cut to FILCH_MAX_WORKERS"
-    );
+    assert_eq!(counts(&resolve(Builder::new())), (2, 2), "cut to FILCH_MAX_WORKERS");
     assert_eq!(counts(&resolve(Builder::new().max_workers(9))), (3, 3));
-    assert_eq!(
-        counts(&resolve(Builder::new().max_workers(9).io_workers(7))),
-        (7, 3)
-    );
-    assert_eq!(
-        counts(&resolve(Builder::new().config(Config::default()))),
-        (3, 3)
-    );
+    assert_eq!(counts(&resolve(Builder::new().max_workers(9).io_workers(7))), (7, 3));
+    assert_eq!(counts(&resolve(Builder::new().config(Config::default()))), (3, 3));
     assert_eq!(resolve(Builder::new()).thread_name, "ops");
-    assert_eq!(
-        resolve(Builder::new().thread_name("filch")).thread_name,
-        "filch"
-    );
-    assert_eq!(
-        resolve(Builder::new().config(Config::default())).thread_name,
-        "filch"
-    );
+    assert_eq!(resolve(Builder::new().thread_name("filch")).thread_name, "filch");
+    assert_eq!(resolve(Builder::new().config(Config::default())).thread_name, "filch");
 }
 
 #[test]
@@ -108,43 +86,22 @@ fn maximum_from_the_environment_spares_counts_of_the_program() {
 
     let config = resolve(Builder::new().io_workers(5));
     assert_eq!(counts(&config), (5, 2));
-    assert_eq!(
-        config.max_workers, 5,
-        "no count may exceed the resolved maximum"
-    );
-    assert_eq!(
-        counts(&resolve(Builder::new().io_workers(5).max_workers(3))),
-        (3, 3)
-    );
+    assert_eq!(config.max_workers, 5, "no count may exceed the resolved maximum");
+    assert_eq!(counts(&resolve(Builder::new().io_workers(5).max_workers(3))), (3, 3));
 }
 
 #[test]
 fn bad_parameter_and_bad_variable_are_told_apart() {
-    let error = Builder::new()
-        .poll_budget(0)
-        .resolve_on(|_| None, &machine(1))
-        .unwrap_err();
+    let error = Builder::new().poll_budget(0).resolve_on(|_| None, &machine(1)).unwrap_err();
     assert!(matches!(error, BuildError::Config(e) if e.field() == "poll_budget"));
     let env = |name: &str| (name == "FILCH_SEED").then(|| "?".into());
-    let error = Builder::new()
-        .seed(1)
-        .resolve_on(env, &machine(1))
-        .unwrap_err();
-    assert!(matches!(
-        error,
-        BuildError::Environment {
-            variable: "FILCH_SEED",
-            ..
-        }
-    ));
+    let error = Builder::new().seed(1).resolve_on(env, &machine(1)).unwrap_err();
+    assert!(matches!(error, BuildError::Environment { variable: "FILCH_SEED", .. }));
 }
 
 #[test]
 fn config_replaces_parameters_and_keeps_hooks() {
-    let builder = Builder::new()
-        .io_level(Level::Urgent)
-        .on_panic(drop)
-        .config(Config::default());
+    let builder = Builder::new().io_level(Level::Urgent).on_panic(drop).config(Config::default());
     assert!(builder.hooks.on_panic.is_some());
     assert_eq!(on(1, builder).io_level, Level::Normal);
 }
@@ -157,16 +114,9 @@ fn hooks_hear_what_they_are_told_through_a_clone() {
         .on_thread_start(move |w| starts.lock().unwrap().push(format!("start {}", w.role)))
         .on_thread_stop(move |w| stops.lock().unwrap().push(format!("stop {}", w.index)))
         .on_panic(move |p| panics.lock().unwrap().push(p.message().to_owned()));
-    let Hooks {
-        on_thread_start,
-        on_thread_stop,
-        on_panic,
-    } = builder.hooks.clone();
+    let Hooks { on_thread_start, on_thread_stop, on_panic } = builder.hooks.clone();
 
-    let worker = WorkerInfo {
-        index: 4,
-        role: Role::Compute,
-    };
+    let worker = WorkerInfo { index: 4, role: Role::Compute };
     on_thread_start.expect("set")(worker);
     on_thread_stop.expect("set")(worker);
     let on_panic = on_panic.expect("set");
@@ -176,19 +126,8 @@ fn hooks_hear_what_they_are_told_through_a_clone() {
         Box::new(5),
     ] {
         let spawned_at = std::panic::Location::caller();
-        on_panic(PanicInfo {
-            payload,
-            task: 1,
-            name: None,
-            spawned_at,
-        });
+        on_panic(PanicInfo { payload, task: 1, name: None, spawned_at });
     }
-    let expected = [
-        "start cpu",
-        "stop 4",
-        "static",
-        "owned",
-        "a payload that is no text",
-    ];
+    let expected = ["start cpu", "stop 4", "static", "owned", "a payload that is no text"];
     assert_eq!(*heard.lock().unwrap(), expected);
 }

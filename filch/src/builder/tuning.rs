@@ -4,7 +4,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::builder::{Builder, PanicInfo, WorkerInfo};
+use crate::builder::Builder;
+use crate::config::hooks::{PanicInfo, WorkerInfo};
 
 /// For each row a setter, documented with an example that sets the value and reads the result.
 macro_rules! setters {

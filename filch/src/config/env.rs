@@ -20,11 +20,7 @@ pub(crate) struct Chosen {
 
 impl Chosen {
     /// The program handed over a whole `Config`.
-    pub(crate) const ALL: Self = Self {
-        max_workers: true,
-        thread_name: true,
-        single_thread: true,
-    };
+    pub(crate) const ALL: Self = Self { max_workers: true, thread_name: true, single_thread: true };
 }
 
 /// The variables that were set, parsed.
@@ -47,16 +43,14 @@ impl Environment {
         let env = Self {
             workers: vars.read("FILCH_WORKERS", number, |c, n| c.io_workers = *n)?,
             io_workers: vars.read("FILCH_IO_WORKERS", number, |c, n| c.io_workers = *n)?,
-            compute_workers: vars.read("FILCH_COMPUTE_WORKERS", number, |c, n| {
-                c.compute_workers = *n
-            })?,
+            compute_workers: vars
+                .read("FILCH_COMPUTE_WORKERS", number, |c, n| c.compute_workers = *n)?,
             max_workers: vars.read("FILCH_MAX_WORKERS", number, |c, n| c.max_workers = *n)?,
             stack_size: vars.read("FILCH_STACK_SIZE", number, |c, n| c.stack_size = Some(*n))?,
             seed: vars.read("FILCH_SEED", seed, |c, n| c.seed = Some(*n))?,
             single_thread: vars.read("FILCH_SINGLE_THREAD", switch, |c, b| c.single_thread = *b)?,
-            thread_name: vars.read("FILCH_THREAD_NAME", text, |c, s| {
-                c.thread_name.clone_from(s)
-            })?,
+            thread_name: vars
+                .read("FILCH_THREAD_NAME", text, |c, s| c.thread_name.clone_from(s))?,
         };
         env.agree_with_itself()?;
         Ok(env)
@@ -138,15 +132,11 @@ impl<F: Fn(&str) -> Option<OsString>> Variables<F> {
             value: raw.to_string_lossy().into_owned(),
             reason,
         };
-        let text = raw
-            .to_str()
-            .ok_or_else(|| fail("is not UTF-8".to_owned()))?;
+        let text = raw.to_str().ok_or_else(|| fail("is not UTF-8".to_owned()))?;
         let value = parse(text).map_err(fail)?;
         let mut probe = Config::default();
         set(&mut probe, &value);
-        probe
-            .validate()
-            .map_err(|error| fail(error.reason().to_owned()))?;
+        probe.validate().map_err(|error| fail(error.reason().to_owned()))?;
         Ok(Some(value))
     }
 }

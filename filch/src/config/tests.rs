@@ -11,15 +11,9 @@ fn default_is_valid_and_open_values_come_to_something() {
     let config = Config::default();
     config.validate().expect("the default makes sense");
     assert_eq!(config.tries_among(4), 2 * (4 + 4 + 1));
-    assert_eq!(
-        (config.searchers_among(5), config.searchers_among(1)),
-        (3, 1)
-    );
+    assert_eq!((config.searchers_among(5), config.searchers_among(1)), (3, 1));
     assert_eq!(config.outbound_batch_or_default(), 128);
-    let counted = Config {
-        compute_workers: 7,
-        ..Config::default()
-    };
+    let counted = Config { compute_workers: 7, ..Config::default() };
     assert_eq!(counted.compute_spares_or_default(), 7);
 }
 
@@ -29,10 +23,7 @@ fn nonsense_in_any_field_is_refused_by_name() {
     let cases: &[(&str, &[Spoil])] = &[
         ("io_workers", &[|c| c.io_workers = 40_000]),
         ("compute_workers", &[|c| c.compute_workers = usize::MAX]),
-        (
-            "max_workers",
-            &[|c| c.max_workers = 0, |c| c.max_workers = 40_000],
-        ),
+        ("max_workers", &[|c| c.max_workers = 0, |c| c.max_workers = 40_000]),
         (
             "ring_capacity",
             &[
@@ -57,10 +48,7 @@ fn nonsense_in_any_field_is_refused_by_name() {
         ("compute_spares", &[|c| c.compute_spares = Some(40_000)]),
         (
             "spare_keep_alive",
-            &[
-                |c| c.spare_keep_alive = Duration::ZERO,
-                |c| c.spare_keep_alive = Duration::MAX,
-            ],
+            &[|c| c.spare_keep_alive = Duration::ZERO, |c| c.spare_keep_alive = Duration::MAX],
         ),
         (
             "sentry_period",
@@ -69,26 +57,11 @@ fn nonsense_in_any_field_is_refused_by_name() {
                 |c| c.sentry_period = Duration::from_micros(10_001),
             ],
         ),
-        (
-            "outbound_batch",
-            &[
-                |c| c.outbound_batch = Some(0),
-                |c| c.outbound_batch = Some(257),
-            ],
-        ),
-        (
-            "injector_shards",
-            &[|c| c.injector_shards = 0, |c| c.injector_shards = 1025],
-        ),
+        ("outbound_batch", &[|c| c.outbound_batch = Some(0), |c| c.outbound_batch = Some(257)]),
+        ("injector_shards", &[|c| c.injector_shards = 0, |c| c.injector_shards = 1025]),
         ("poll_budget", &[|c| c.poll_budget = 0]),
-        (
-            "stack_size",
-            &[|c| c.stack_size = Some(0), |c| c.stack_size = Some(4096)],
-        ),
-        (
-            "thread_name",
-            &[|c| c.thread_name.clear(), |c| c.thread_name = "a\0".into()],
-        ),
+        ("stack_size", &[|c| c.stack_size = Some(0), |c| c.stack_size = Some(4096)]),
+        ("thread_name", &[|c| c.thread_name.clear(), |c| c.thread_name = "a\0".into()]),
         (
             "io_affinity",
             &[
@@ -96,10 +69,7 @@ fn nonsense_in_any_field_is_refused_by_name() {
                 |c| c.io_affinity = Affinity::Cpus(vec![usize::MAX]),
             ],
         ),
-        (
-            "compute_affinity",
-            &[|c| c.compute_affinity = Affinity::Cpus(vec![1, 0, 1])],
-        ),
+        ("compute_affinity", &[|c| c.compute_affinity = Affinity::Cpus(vec![1, 0, 1])]),
         (
             "single_thread",
             &[
@@ -114,10 +84,7 @@ fn nonsense_in_any_field_is_refused_by_name() {
             spoil(&mut config);
             let error = config.validate().expect_err(&format!("{field}, case {i}"));
             assert_eq!(error.field(), *field, "case {i}: {error}");
-            assert!(
-                error.to_string().starts_with(&format!("`{field}`: ")),
-                "{error}"
-            );
+            assert!(error.to_string().starts_with(&format!("`{field}`: ")), "{error}");
         }
     }
 }
@@ -127,16 +94,8 @@ fn values_at_the_bounds_are_accepted() {
     let mut config = Config::default();
     (config.ring_capacity, config.outbound_batch) = (2, Some(2));
     config.sentry_period = Duration::from_millis(10);
-    (
-        config.explore_yields,
-        config.io_spares,
-        config.compute_spares,
-    ) = (0, 0, Some(0));
-    (
-        config.single_thread,
-        config.io_workers,
-        config.compute_workers,
-    ) = (true, 1, 1);
+    (config.explore_yields, config.io_spares, config.compute_spares) = (0, 0, Some(0));
+    (config.single_thread, config.io_workers, config.compute_workers) = (true, 1, 1);
     config.stack_size = Some(16 * 1024);
     config.validate().expect("all of it makes sense");
     config.ring_capacity = 32_768;
@@ -147,16 +106,10 @@ fn values_at_the_bounds_are_accepted() {
 fn pinned_workers_start_over_when_cpus_run_out() {
     let usable = [2, 5];
     let pin = |i| Affinity::PinEach.cpus_for(i, &usable);
-    assert_eq!(
-        (pin(0), pin(1), pin(2)),
-        (Some(vec![2]), Some(vec![5]), Some(vec![2]))
-    );
+    assert_eq!((pin(0), pin(1), pin(2)), (Some(vec![2]), Some(vec![5]), Some(vec![2])));
     assert_eq!(Affinity::PinEach.cpus_for(0, &[]), None);
     assert_eq!(Affinity::Any.cpus_for(0, &usable), None);
-    assert_eq!(
-        Affinity::Cpus(vec![7, 8]).cpus_for(3, &usable),
-        Some(vec![7, 8])
-    );
+    assert_eq!(Affinity::Cpus(vec![7, 8]).cpus_for(3, &usable), Some(vec![7, 8]));
 }
 
 fn parse(vars: &[(&str, &str)]) -> Result<Environment, BuildError> {
@@ -172,10 +125,7 @@ fn filled(program: Config, chosen: Chosen, vars: &[(&str, &str)]) -> Config {
 
 #[test]
 fn empty_environment_changes_nothing() {
-    assert_eq!(
-        filled(Config::default(), Chosen::default(), &[]),
-        Config::default()
-    );
+    assert_eq!(filled(Config::default(), Chosen::default(), &[]), Config::default());
 }
 
 #[test]
@@ -214,12 +164,8 @@ fn variable_of_a_role_wins_over_the_common_one() {
 
 #[test]
 fn program_wins_over_the_environment() {
-    let program = Config {
-        io_workers: 5,
-        stack_size: Some(1 << 20),
-        seed: Some(9),
-        ..Config::default()
-    };
+    let program =
+        Config { io_workers: 5, stack_size: Some(1 << 20), seed: Some(9), ..Config::default() };
     let vars = [
         ("FILCH_WORKERS", "4"),
         ("FILCH_MAX_WORKERS", "40"),
@@ -227,10 +173,7 @@ fn program_wins_over_the_environment() {
         ("FILCH_SEED", "1"),
         ("FILCH_THREAD_NAME", "ops"),
     ];
-    let expected = Config {
-        compute_workers: 4,
-        ..program.clone()
-    };
+    let expected = Config { compute_workers: 4, ..program.clone() };
     assert_eq!(filled(program, Chosen::ALL, &vars), expected);
 }
 
@@ -238,23 +181,11 @@ fn program_wins_over_the_environment() {
 fn single_thread_and_counts_never_meet_in_one_config() {
     let one = [("FILCH_SINGLE_THREAD", "1")];
     assert!(filled(Config::default(), Chosen::default(), &one).single_thread);
-    let several = Config {
-        compute_workers: 4,
-        ..Config::default()
-    };
-    assert!(
-        !filled(several, Chosen::default(), &one).single_thread,
-        "the program asked for 4"
-    );
-    assert!(
-        !filled(Config::default(), Chosen::ALL, &one).single_thread,
-        "the program said no"
-    );
+    let several = Config { compute_workers: 4, ..Config::default() };
+    assert!(!filled(several, Chosen::default(), &one).single_thread, "the program asked for 4");
+    assert!(!filled(Config::default(), Chosen::ALL, &one).single_thread, "the program said no");
 
-    let alone = Config {
-        single_thread: true,
-        ..Config::default()
-    };
+    let alone = Config { single_thread: true, ..Config::default() };
     let config = filled(alone, Chosen::ALL, &[("FILCH_WORKERS", "4")]);
     config.validate().expect("the counts stayed open");
 }
@@ -262,11 +193,7 @@ fn single_thread_and_counts_never_meet_in_one_config() {
 #[track_caller]
 fn refused(vars: &[(&str, &str)], expected: (&str, &str)) {
     match parse(vars) {
-        Err(BuildError::Environment {
-            variable,
-            value,
-            reason,
-        }) => {
+        Err(BuildError::Environment { variable, value, reason }) => {
             assert_eq!((variable, value.as_str()), expected);
             assert!(!reason.is_empty());
         }
@@ -298,10 +225,7 @@ fn malformed_variable_is_an_error_that_names_it() {
 
 #[test]
 fn malformed_variable_is_an_error_even_when_the_program_has_chosen() {
-    refused(
-        &[("FILCH_IO_WORKERS", "2"), ("FILCH_WORKERS", "x")],
-        ("FILCH_WORKERS", "x"),
-    );
+    refused(&[("FILCH_IO_WORKERS", "2"), ("FILCH_WORKERS", "x")], ("FILCH_WORKERS", "x"));
 }
 
 #[cfg(unix)]
@@ -309,8 +233,6 @@ fn malformed_variable_is_an_error_even_when_the_program_has_chosen() {
 fn variable_that_is_not_utf_8_is_an_error() {
     use std::os::unix::ffi::OsStringExt;
     let lookup = |name: &str| (name == "FILCH_SEED").then(|| OsString::from_vec(vec![b'1', 0xff]));
-    let error = Environment::parse(lookup)
-        .expect_err("not UTF-8")
-        .to_string();
+    let error = Environment::parse(lookup).expect_err("not UTF-8").to_string();
     assert!(error.contains("FILCH_SEED=\"1\u{fffd}\""), "{error}");
 }

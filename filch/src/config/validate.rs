@@ -56,10 +56,8 @@ impl Config {
         between("compute_workers", self.compute_workers, 0, THREADS)?;
         between("max_workers", self.max_workers, 1, THREADS)?;
         if !(2..=RING).contains(&self.ring_capacity) || !self.ring_capacity.is_power_of_two() {
-            let reason = format!(
-                "{} is not a power of two between 2 and {RING}",
-                self.ring_capacity
-            );
+            let reason =
+                format!("{} is not a power of two between 2 and {RING}", self.ring_capacity);
             return Err(ConfigError::new("ring_capacity", reason));
         }
         between("global_interval", self.global_interval, 1, COUNT)?;
@@ -110,10 +108,7 @@ impl Config {
         affinity("compute_affinity", &self.compute_affinity)?;
         let counts = (self.io_workers, self.compute_workers);
         if self.single_thread && (counts.0 > 1 || counts.1 > 1) {
-            let reason = format!(
-                "contradicts {} I/O and {} compute workers",
-                counts.0, counts.1
-            );
+            let reason = format!("contradicts {} I/O and {} compute workers", counts.0, counts.1);
             return Err(ConfigError::new("single_thread", reason));
         }
         Ok(())
@@ -124,20 +119,14 @@ fn between(field: &'static str, value: usize, low: usize, high: usize) -> Result
     if (low..=high).contains(&value) {
         return Ok(());
     }
-    Err(ConfigError::new(
-        field,
-        format!("{value} is not between {low} and {high}"),
-    ))
+    Err(ConfigError::new(field, format!("{value} is not between {low} and {high}")))
 }
 
 fn positive_up_to(field: &'static str, value: Duration, high: Duration) -> Result<(), ConfigError> {
     if !value.is_zero() && value <= high {
         return Ok(());
     }
-    Err(ConfigError::new(
-        field,
-        format!("{value:?} is not more than zero and at most {high:?}"),
-    ))
+    Err(ConfigError::new(field, format!("{value:?} is not more than zero and at most {high:?}")))
 }
 
 fn affinity(field: &'static str, value: &Affinity) -> Result<(), ConfigError> {
@@ -150,16 +139,12 @@ fn affinity(field: &'static str, value: &Affinity) -> Result<(), ConfigError> {
     let mut sorted = cpus.clone();
     sorted.sort_unstable();
     if let Some(twice) = sorted.windows(2).find(|w| w[0] == w[1]) {
-        return Err(ConfigError::new(
-            field,
-            format!("lists CPU {} twice", twice[0]),
-        ));
+        return Err(ConfigError::new(field, format!("lists CPU {} twice", twice[0])));
     }
     match sorted.last() {
-        Some(&last) if last > CPU => Err(ConfigError::new(
-            field,
-            format!("CPU {last} is not between 0 and {CPU}"),
-        )),
+        Some(&last) if last > CPU => {
+            Err(ConfigError::new(field, format!("CPU {last} is not between 0 and {CPU}")))
+        }
         _ => Ok(()),
     }
 }

@@ -5,10 +5,7 @@ use super::{BuildError, ConfigError};
 #[test]
 fn build_errors_read_as_sentences_without_a_period_and_name_their_source() {
     let config = BuildError::from(ConfigError::new("ring_capacity", "3 is odd"));
-    assert_eq!(
-        config.to_string(),
-        "invalid configuration: `ring_capacity`: 3 is odd"
-    );
+    assert_eq!(config.to_string(), "invalid configuration: `ring_capacity`: 3 is odd");
     assert!(config.source().is_some_and(|s| s.is::<ConfigError>()));
 
     let environment = BuildError::Environment {
@@ -21,15 +18,8 @@ fn build_errors_read_as_sentences_without_a_period_and_name_their_source() {
     assert!(environment.source().is_none());
 
     let source = io::Error::from(io::ErrorKind::WouldBlock);
-    let thread = BuildError::Thread {
-        name: "filch-io-0".to_owned(),
-        source,
-    };
-    assert!(
-        thread
-            .to_string()
-            .starts_with("cannot start thread \"filch-io-0\": ")
-    );
+    let thread = BuildError::Thread { name: "filch-io-0".to_owned(), source };
+    assert!(thread.to_string().starts_with("cannot start thread \"filch-io-0\": "));
     assert!(thread.source().is_some_and(|s| s.is::<io::Error>()));
 }
 
@@ -38,10 +28,7 @@ fn build_error_becomes_an_io_error_of_the_fitting_kind() {
     let config = BuildError::from(ConfigError::new("ring_capacity", "3 is odd"));
     assert_eq!(io::Error::from(config).kind(), io::ErrorKind::InvalidInput);
     let source = io::Error::from(io::ErrorKind::WouldBlock);
-    let thread = BuildError::Thread {
-        name: "filch-io-0".to_owned(),
-        source,
-    };
+    let thread = BuildError::Thread { name: "filch-io-0".to_owned(), source };
     let error = io::Error::from(thread);
     assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
     assert!(error.to_string().contains("filch-io-0"));

@@ -115,10 +115,7 @@ pub(crate) struct Idle {
 
 impl Idle {
     pub(crate) fn new() -> Self {
-        Self {
-            word: CachePadded::new(Word::new()),
-            sleepers: Mutex::new(Sleepers::default()),
-        }
+        Self { word: CachePadded::new(Word::new()), sleepers: Mutex::new(Sleepers::default()) }
     }
 
     /// A worker enters the lane, awake and working. The answer is as in [`Resumed`].
@@ -211,9 +208,7 @@ impl Idle {
 
     /// A working worker starts to search, unless `limit` others do already.
     pub(crate) fn try_search(&self, limit: u32) -> bool {
-        self.word
-            .shift_if(Move::Search, |c| c.searching < limit)
-            .is_ok()
+        self.word.shift_if(Move::Search, |c| c.searching < limit).is_ok()
     }
 
     /// A searching worker has work in hand, and has published what else it moved to its queues.
@@ -259,21 +254,13 @@ impl Idle {
             Cause::Chosen => Owes::Nothing,
             Cause::Specific | Cause::Alone => notify_if(ticket.last_searcher || sentry_left),
         };
-        Resumed {
-            cause,
-            owes,
-            sentry,
-        }
+        Resumed { cause, owes, sentry }
     }
 
     /// The park has ended, by a token, a deadline, an event or for no reason.
     pub(crate) fn resume(&self, ticket: Ticket) -> Resumed {
         let (cause, sentry) = self.take_back(ticket.id);
-        Resumed {
-            cause,
-            owes: Owes::Nothing,
-            sentry,
-        }
+        Resumed { cause, owes: Owes::Nothing, sentry }
     }
 
     fn take_back(&self, id: u32) -> (Cause, Sentry) {
@@ -295,9 +282,7 @@ impl Idle {
 
     /// Asks the sentry to watch: `true` means that it did not and must be unparked.
     pub(crate) fn arm(&self) -> bool {
-        self.word
-            .shift_if(Move::Arm, |c| c.sentry == Sentry::Unarmed)
-            .is_ok()
+        self.word.shift_if(Move::Arm, |c| c.sentry == Sentry::Unarmed).is_ok()
     }
 
     /// The sentry stops watching, if nobody is awake: `true` means that it may sleep until the
@@ -313,9 +298,7 @@ impl Idle {
     }
 
     fn lock(&self) -> MutexGuard<'_, Sleepers> {
-        self.sleepers
-            .lock()
-            .expect("nobody panics while the stack of sleepers is locked")
+        self.sleepers.lock().expect("nobody panics while the stack of sleepers is locked")
     }
 }
 
@@ -334,9 +317,5 @@ fn without_a_wake(counts: Counts) -> Option<Notify> {
 }
 
 fn notify_if(relied_on: bool) -> Owes {
-    if relied_on {
-        Owes::Notify
-    } else {
-        Owes::Nothing
-    }
+    if relied_on { Owes::Notify } else { Owes::Nothing }
 }

@@ -110,12 +110,7 @@ impl Lane {
     }
 
     fn assert_all_working(&self, n: u32) {
-        let expected = Counts {
-            searching: 0,
-            awake: n,
-            sleeping: 0,
-            sentry: Sentry::Unarmed,
-        };
+        let expected = Counts { searching: 0, awake: n, sleeping: 0, sentry: Sentry::Unarmed };
         assert_eq!(self.idle.counts(), expected);
     }
 }

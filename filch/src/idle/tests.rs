@@ -20,12 +20,7 @@ fn lane_of(workers: u32) -> Idle {
 }
 
 fn counts(searching: u32, awake: u32, sleeping: u32) -> Counts {
-    Counts {
-        searching,
-        awake,
-        sleeping,
-        sentry: Sentry::Unarmed,
-    }
+    Counts { searching, awake, sleeping, sentry: Sentry::Unarmed }
 }
 
 #[test]
@@ -53,11 +48,7 @@ fn push_with_all_awake_asks_for_the_sentry_once() {
     assert!(idle.try_disarm());
     assert!(!idle.try_disarm());
     assert_eq!(idle.counts(), counts(0, 0, 2));
-    assert_eq!(
-        idle.notify(),
-        Notify::Wake(1),
-        "sleepers come before the sentry"
-    );
+    assert_eq!(idle.notify(), Notify::Wake(1), "sleepers come before the sentry");
     for ticket in tickets {
         assert_eq!(idle.resume(ticket).sentry, Sentry::Unarmed);
     }
@@ -132,10 +123,7 @@ fn last_searcher_that_was_chosen_before_it_cancels_goes_on_searching() {
     let ticket = idle.prepare(0, Role::Searching);
     assert_eq!(idle.notify(), Notify::Wake(0));
     let resumed = idle.cancel(ticket);
-    assert_eq!(
-        (resumed.cause, resumed.owes),
-        (Cause::Chosen, Owes::Nothing)
-    );
+    assert_eq!((resumed.cause, resumed.owes), (Cause::Chosen, Owes::Nothing));
     assert_eq!(idle.give_up(), Owes::Notify);
 }
 
@@ -446,9 +434,7 @@ fn small_scheduler_runs_every_item_and_stops_with_all_counters_at_zero() {
     hive.stop.store(true, Ordering::Release); // ORDERING: pairs with the Acquire in `run`.
     let mut woken = Vec::new();
     hive.idle.wake_all(&mut woken);
-    woken
-        .into_iter()
-        .for_each(|id| hive.parkers[id as usize].unpark());
+    woken.into_iter().for_each(|id| hive.parkers[id as usize].unpark());
     for worker in workers {
         worker.join().unwrap();
     }

@@ -175,10 +175,7 @@ impl Word {
             }
             let after = word.wrapping_add(step.delta());
             // ORDERING: AcqRel as in `shift`; a failure only corrects the guess.
-            match self
-                .0
-                .compare_exchange(word, after, Ordering::AcqRel, Ordering::Relaxed)
-            {
+            match self.0.compare_exchange(word, after, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return Ok(Shift::checked(step, word)),
                 Err(now) => word = now,
             }

@@ -86,10 +86,7 @@ pub(crate) struct Cache {
 impl Cache {
     /// An empty cache on `pool`.
     pub(crate) fn new(pool: Arc<Pool>) -> Self {
-        Self {
-            pool,
-            racks: Racks::new(),
-        }
+        Self { pool, racks: Racks::new() }
     }
 
     /// The pool whose cells this cache keeps.

@@ -103,11 +103,8 @@ impl ChunkPtr {
     /// A chunk for one cell of any size, listed under the class of `cell`.
     pub(super) fn single(pool: Arc<Pool>, cell: CellLayout) -> Self {
         let first = FIRST_CELL.next_multiple_of(cell.align());
-        let stride = if cell.class() == Class::DEDICATED {
-            cell.bytes()
-        } else {
-            cell.class().cell_bytes()
-        };
+        let stride =
+            if cell.class() == Class::DEDICATED { cell.bytes() } else { cell.class().cell_bytes() };
         let bytes = first.checked_add(stride).expect("cell larger than memory");
         Self::create(pool, cell.class(), 0, first, 1, bytes)
     }
@@ -123,9 +120,7 @@ impl ChunkPtr {
         let layout = Layout::from_size_align(bytes, CHUNK_BYTES).expect("cell larger than memory");
         // SAFETY: the layout holds at least a header, so it is not empty.
         let memory = unsafe { alloc(layout) };
-        let Some(chunk) = NonNull::new(memory.cast::<Chunk>()) else {
-            handle_alloc_error(layout)
-        };
+        let Some(chunk) = NonNull::new(memory.cast::<Chunk>()) else { handle_alloc_error(layout) };
         let header = Chunk {
             fixed: Fixed {
                 pool,

@@ -93,11 +93,7 @@ impl CellLayout {
         } else {
             Class::holding(bytes.next_multiple_of(align))
         };
-        Self {
-            class,
-            bytes,
-            align,
-        }
+        Self { class, bytes, align }
     }
 
     /// The layout of a cell that holds a `T`.

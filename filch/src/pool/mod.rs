@@ -117,9 +117,7 @@ impl Pool {
 
     fn alloc_single(self: &Arc<Self>, cell: CellLayout) -> NonNull<u8> {
         let single = self.take(cell).pop();
-        single
-            .expect("the depot gives at least one cell")
-            .hand_out()
+        single.expect("the depot gives at least one cell").hand_out()
     }
 
     /// A cell for a thread that has no cache; its first word is zero.
@@ -231,9 +229,7 @@ impl Pool {
         for class in Class::all() {
             let mut next = Some(0);
             while let Some(slot) = next {
-                next = self
-                    .depot(class)
-                    .visit(slot, |cell| pinned.extend(pin(cell)));
+                next = self.depot(class).visit(slot, |cell| pinned.extend(pin(cell)));
                 pinned.drain(..).for_each(&mut visit);
             }
         }

@@ -14,11 +14,7 @@ mod random;
 
 const SMALL: CellLayout = CellLayout::new(256, 8);
 const HUGE: CellLayout = CellLayout::new(100_000, 64);
-const NOTHING: PoolStats = PoolStats {
-    chunks: 0,
-    bytes: 0,
-    live_cells: 0,
-};
+const NOTHING: PoolStats = PoolStats { chunks: 0, bytes: 0, live_cells: 0 };
 
 struct Owned(NonNull<u8>);
 
@@ -262,9 +258,8 @@ fn a_closed_pool_still_allocates_and_returns_at_once() {
     let cache = Cache::new(Arc::clone(&pool));
     let early = cache.alloc(SMALL);
     pool.close();
-    let late: Vec<_> = (0..100)
-        .flat_map(|_| [pool.alloc(SMALL), cache.alloc(SMALL), pool.alloc(HUGE)])
-        .collect();
+    let late: Vec<_> =
+        (0..100).flat_map(|_| [pool.alloc(SMALL), cache.alloc(SMALL), pool.alloc(HUGE)]).collect();
     let distinct: HashSet<_> = late.iter().collect();
     assert_eq!(distinct.len(), 300);
     late.into_iter().for_each(free);

@@ -141,12 +141,7 @@ impl<T> Deque<T> {
         // SAFETY: just allocated, nobody else has it.
         let fresh = unsafe { buffer.as_ref() };
         let (slots, mask) = (fresh.first(), fresh.mask());
-        let view = View {
-            slots,
-            mask,
-            top: 0,
-            old: Vec::new(),
-        };
+        let view = View { slots, mask, top: 0, old: Vec::new() };
         Self {
             own: CachePadded::new(OwnerSide {
                 bottom: AtomicU64::new(0),
@@ -182,10 +177,7 @@ impl<T> Deque<T> {
         // ORDERING: Relaxed, the owner wrote it.
         let bottom = self.own.bottom.load(Ordering::Relaxed);
         // SAFETY: D2, the caller is the owner.
-        let last = self
-            .own
-            .view
-            .with(|view| unsafe { &*view }.last_free_index());
+        let last = self.own.view.with(|view| unsafe { &*view }.last_free_index());
         if bottom > last {
             // SAFETY: the caller is the owner.
             unsafe { self.make_room(bottom) };
@@ -242,9 +234,7 @@ impl<T> Deque<T> {
         // SAFETY: the caller is the owner; D1, the index is ours.
         let item = won.then(|| unsafe { self.read_own(newest) });
         // ORDERING: Release, as in `pop`.
-        self.own
-            .bottom
-            .store(newest.wrapping_add(1), Ordering::Release);
+        self.own.bottom.store(newest.wrapping_add(1), Ordering::Release);
         item
     }
 

@@ -50,9 +50,7 @@ struct Taking<'a, T: Linked> {
 impl<T: Linked> Injector<T> {
     /// An empty injector of `shards` shards, rounded up to a power of two.
     pub(crate) fn new(shards: usize) -> Self {
-        let shards = (0..shards.next_power_of_two())
-            .map(|_| Shard::new())
-            .collect();
+        let shards = (0..shards.next_power_of_two()).map(|_| Shard::new()).collect();
         Self { shards }
     }
 
@@ -86,9 +84,7 @@ impl<T: Linked> Injector<T> {
     pub(crate) fn push_chain(&self, chain: Chain<T>, hint: usize) {
         let shard = self.shard(hint);
         // ORDERING: Relaxed, the push that follows publishes it to the taker (I3).
-        shard
-            .pushed()
-            .fetch_add(chain.len() as u64, Ordering::Relaxed);
+        shard.pushed().fetch_add(chain.len() as u64, Ordering::Relaxed);
         shard.mailbox.push_chain(chain);
     }
 
@@ -142,9 +138,7 @@ impl<T: Linked> Injector<T> {
 
 impl<T: Linked> Shard<T> {
     fn new() -> Self {
-        Self {
-            mailbox: Mailbox::new(),
-        }
+        Self { mailbox: Mailbox::new() }
     }
 
     fn pushed(&self) -> &AtomicU64 {
@@ -170,10 +164,7 @@ impl<T: Linked> Shard<T> {
             // ORDERING: Acquire pairs with the Release in `Taking::drop`: the mailbox is as the
             // last taker left it. A failed attempt touches nothing.
             && locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        free.then(|| Taking {
-            shard: self,
-            taken: 0,
-        })
+        free.then(|| Taking { shard: self, taken: 0 })
     }
 }
 

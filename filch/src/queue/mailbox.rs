@@ -85,11 +85,7 @@ impl<T: Linked> Chain<T> {
     /// `item` stays valid, and its link untouched, until it is popped from the mailbox that the
     /// chain is pushed to; it is in no queue or chain.
     pub(crate) unsafe fn new(item: NonNull<T>) -> Self {
-        Self {
-            first: item,
-            last: item,
-            len: 1,
-        }
+        Self { first: item, last: item, len: 1 }
     }
 
     /// Adds `item` at the end.
@@ -246,9 +242,7 @@ impl<T: Linked, P, O> Mailbox<T, P, O> {
         }
         let next = next.map_or(ptr::null_mut(), NonNull::as_ptr);
         // SAFETY: the caller is the owner, only it uses the cursor.
-        self.owner
-            .cursor
-            .with_mut(|cursor| unsafe { *cursor = next });
+        self.owner.cursor.with_mut(|cursor| unsafe { *cursor = next });
         Pop::Item(oldest)
     }
 
@@ -265,18 +259,12 @@ impl<T: Linked, P, O> Mailbox<T, P, O> {
         // ORDERING: Acquire pairs with the Release in `append`; the item is published.
         let front = self.owner.front.load(Ordering::Acquire);
         let Some(found) = NonNull::new(front) else {
-            return Err(if self.is_empty() {
-                Pop::Empty
-            } else {
-                Pop::Stalled
-            });
+            return Err(if self.is_empty() { Pop::Empty } else { Pop::Stalled });
         };
         // ORDERING: Relaxed, the reset of `newest` publishes it to the next that writes here (M3).
         self.owner.front.store(ptr::null_mut(), Ordering::Relaxed);
         // SAFETY: the caller is the owner, only it uses the cursor.
-        self.owner
-            .cursor
-            .with_mut(|cursor| unsafe { *cursor = front });
+        self.owner.cursor.with_mut(|cursor| unsafe { *cursor = front });
         Ok(found)
     }
 }

@@ -71,10 +71,7 @@ struct Head {
 
 impl Head {
     const fn at(index: u32) -> Self {
-        Self {
-            steal: index,
-            real: index,
-        }
+        Self { steal: index, real: index }
     }
 
     const fn pack(self) -> u64 {
@@ -82,10 +79,7 @@ impl Head {
     }
 
     const fn unpack(word: u64) -> Self {
-        Self {
-            steal: (word >> 32) as u32,
-            real: word as u32,
-        }
+        Self { steal: (word >> 32) as u32, real: word as u32 }
     }
 
     const fn is_being_stolen(self) -> bool {
@@ -95,14 +89,7 @@ impl Head {
     /// The head after `count` items were taken by the owner, whose takes leave a thief's claim be.
     const fn advance(self, count: u32) -> Self {
         let real = self.real.wrapping_add(count);
-        if self.is_being_stolen() {
-            Self {
-                steal: self.steal,
-                real,
-            }
-        } else {
-            Self::at(real)
-        }
+        if self.is_being_stolen() { Self { steal: self.steal, real } } else { Self::at(real) }
     }
 }
 
@@ -158,8 +145,7 @@ impl<T> Ring<T> {
         let head = self.load_head();
         // ORDERING: Relaxed, the owner wrote it.
         let tail = self.tail.load(Ordering::Relaxed);
-        self.capacity()
-            .saturating_sub(tail.wrapping_sub(head.steal) as usize)
+        self.capacity().saturating_sub(tail.wrapping_sub(head.steal) as usize)
     }
 
     /// Appends `item`. Full also while a thief still copies what would make room.
@@ -284,17 +270,11 @@ impl<T> Ring<T> {
                 return Err(Steal::Empty);
             }
             let count = (ready - ready / 2).min(limit as u32);
-            let claimed = Head {
-                steal: head.steal,
-                real: head.real.wrapping_add(count),
-            };
+            let claimed = Head { steal: head.steal, real: head.real.wrapping_add(count) };
             match self.exchange(head, claimed) {
                 Ok(()) => {
                     debug_assert!(ready as usize <= self.capacity(), "R2");
-                    return Ok(Claim {
-                        start: head.real,
-                        count,
-                    });
+                    return Ok(Claim { start: head.real, count });
                 }
                 Err(now) => head = now,
             }

@@ -65,10 +65,7 @@ mod models {
     /// Panics unless `taken`, in any order, is exactly `0..items`.
     pub(crate) fn assert_each_once(mut taken: Vec<usize>, items: usize) {
         taken.sort_unstable();
-        assert!(
-            taken.iter().copied().eq(0..items),
-            "taken: {taken:?} of {items}"
-        );
+        assert!(taken.iter().copied().eq(0..items), "taken: {taken:?} of {items}");
     }
 }
 
@@ -89,10 +86,7 @@ unsafe impl Linked for Node {
 
 /// Allocates a node; `open` frees it. The number is written like a task's body: not atomically.
 pub(super) fn node(number: usize) -> NonNull<Node> {
-    let node = Node {
-        link: AtomicPtr::default(),
-        number: UnsafeCell::new(number),
-    };
+    let node = Node { link: AtomicPtr::default(), number: UnsafeCell::new(number) };
     NonNull::from(Box::leak(Box::new(node)))
 }
 

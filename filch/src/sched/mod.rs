@@ -27,6 +27,3 @@ pub(crate) mod sleep;
 pub(crate) mod start;
 pub(crate) mod steal;
 pub(crate) mod worker;
-
-#[cfg(test)]
-mod rig;

@@ -81,8 +81,17 @@ impl Worker {
         let (first, taken) = self.pull(&lane.injector, self.fair_share());
         if taken > 0 {
             self.slot().counters.injector_pulls.add(1);
+            self.announce_moved(taken);
         }
         first
+    }
+
+    /// Moving is pushing: what came along with the task in hand is announced, unless this worker
+    /// searches, for then `stop_searching` does it.
+    pub(crate) fn announce_moved(&self, moved: usize) {
+        if moved > 1 && !self.searching.get() {
+            self.shared().notify(self.lane());
+        }
     }
 
     /// How many tasks one pull may take.

@@ -100,7 +100,7 @@ impl Shared {
     fn saturated(&self, lane: &Lane) {
         self.watch(lane);
         if lane.crew.is_short() {
-            self.reinforce(lane);
+            let _ = self.reinforce(lane);
         }
     }
 
@@ -144,7 +144,8 @@ impl Worker {
 
     fn is_home_of(&self, task: RawTask) -> bool {
         // SAFETY: the caller of `accept` may push the entry, so the body is there.
-        unsafe { (task.header().vtable.slot)(task) } as usize == self.index()
+        let slot = unsafe { (task.header().vtable.slot)(task) };
+        slot as usize == self.index()
     }
 
     /// Puts a future into the newest-task slot (D1).

@@ -10,7 +10,7 @@
 //! Not here: anything that happens.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -140,7 +140,7 @@ impl Shared {
             }
         }
         let hook = panic_hook(&hooks);
-        Arc::new_cyclic(|me| {
+        Arc::new_cyclic(|me: &Weak<Self>| {
             let home = Home { shared: me.as_ptr().cast(), schedule: schedule::from_anywhere };
             Self {
                 sentry: Sentry::new(),
@@ -287,6 +287,12 @@ impl Lane {
 }
 
 impl Slot {
+    /// Whether the worker is inside a task, as of its last beat.
+    pub(crate) fn is_in_task(&self) -> bool {
+        // ORDERING: Relaxed, a reading for people.
+        self.beat.load(Ordering::Relaxed) % 2 == 1
+    }
+
     fn new(config: &Config, info: WorkerInfo, lane: usize, core: Box<dyn EventCore>) -> Self {
         Self {
             info,
@@ -311,8 +317,7 @@ fn plan_lanes(config: &Config) -> Box<[Lane]> {
     }
     let io = plan_lane(config, Role::Io, 0, config.io_workers, config.io_spares);
     let spares = config.compute_spares_or_default();
-    let compute =
-        plan_lane(config, Role::Compute, io.range.end, config.compute_workers, spares);
+    let compute = plan_lane(config, Role::Compute, io.range.end, config.compute_workers, spares);
     [io, compute].into()
 }
 
@@ -343,4 +348,3 @@ fn panic_hook(hooks: &Hooks) -> Hook {
         });
     })
 }
-

@@ -7,7 +7,7 @@
 
 use super::shared::Phase;
 use super::worker::Worker;
-use crate::idle::{Cause, Last, Resumed, Role};
+use crate::idle::{Cause, Owes, Resumed, Role};
 
 impl Worker {
     /// Sleeps until there may be work.
@@ -42,7 +42,7 @@ impl Worker {
     fn resumed(&self, resumed: Resumed) {
         self.searching.set(resumed.cause == Cause::Chosen);
         self.set_armed(resumed.sentry);
-        if resumed.last == Last::Yes {
+        if resumed.owes == Owes::Notify {
             self.shared().notify(self.lane());
         }
     }

@@ -80,6 +80,7 @@ impl Worker {
         if task.is_some() {
             counters.steals_won.add(1);
             counters.stolen.add(moved as u64);
+            self.announce_moved(moved);
         }
         task
     }

@@ -162,7 +162,10 @@ impl Worker {
             }
         }
         let _restore = context::with(|cx| {
-            Restore(cx.worker.replace(std::ptr::from_ref(self).cast()), cx.cache.replace(&self.cache))
+            Restore(
+                cx.worker.replace(std::ptr::from_ref(self).cast()),
+                cx.cache.replace(&self.cache),
+            )
         });
         f()
     }
@@ -418,11 +421,10 @@ impl Worker {
         self.armed.set(sentry == idle::Sentry::Armed);
     }
 
-    /// This worker has work in hand: it no longer searches, and the last who searched wakes the
-    /// next (I4).
+    /// This worker has work in hand: it no longer searches, and pays what it owes (I4).
     pub(crate) fn stop_searching(&self) {
         self.searching.set(false);
-        if self.lane().idle.found() == idle::Last::Yes {
+        if self.lane().idle.found() == idle::Owes::Notify {
             self.shared.notify(self.lane());
         }
     }
@@ -438,11 +440,6 @@ impl Worker {
 
     pub(crate) fn wakes_up(&self) {
         self.awake_since.set(self.shared.tell_time());
-    }
-
-    /// The slot that tasks pinned here name.
-    pub(crate) fn pinned_slot(&self) -> u32 {
-        self.index as u32
     }
 }
 

@@ -16,7 +16,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context as PollContext, Poll};
 
 use super::context;
@@ -41,11 +40,8 @@ impl Panicked {
     /// # Safety
     /// The task of `header` is not DONE.
     unsafe fn new(header: &Header, payload: Payload) -> Box<Self> {
-        let group = header.group_ptr();
-        // SAFETY: H3, the group is alive, and groups live in an `Arc`.
-        unsafe { Arc::increment_strong_count(group) };
-        // SAFETY: the reference just made.
-        let group = unsafe { Arc::from_raw(group) };
+        // SAFETY: H3, by the caller's promise.
+        let group = unsafe { header.group() }.to_ref();
         Box::new(Self { fallout: Fallout::of(header, payload), group })
     }
 
@@ -204,7 +200,9 @@ impl<B: Body> Cell<B, B::Output> {
             Ok(Poll::Pending) => return Self::pend(task),
             Ok(Poll::Ready(value)) => Ok(value),
             // SAFETY: we run the task, so it is not DONE.
-            Err(payload) => Err(Failure::Panicked(unsafe { Panicked::new(task.header(), payload) })),
+            Err(payload) => {
+                Err(Failure::Panicked(unsafe { Panicked::new(task.header(), payload) }))
+            }
         };
         if B::STAYS {
             // SAFETY: T2, still ours.

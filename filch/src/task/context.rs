@@ -113,6 +113,27 @@ impl Frame {
     }
 }
 
+impl Frame {
+    /// A frame for a part of the running task that belongs to `group`: task and budget go on.
+    ///
+    /// # Safety
+    /// As for [`Frame::enter`].
+    pub(crate) unsafe fn inside(group: *const Group) -> Self {
+        let (task, budget) = with(|cx| (cx.task.get(), cx.budget.get()));
+        // SAFETY: by the caller's promise; the task is the one that runs.
+        unsafe { Self::enter(group, task, budget) }
+    }
+
+    /// Ends a frame made by [`Frame::inside`]: what the part used of the budget is used, and if it
+    /// yielded, the task did.
+    pub(crate) fn merge(mut self) {
+        with(|cx| {
+            self.budget = cx.budget.get();
+            self.yielded |= cx.yielded.get();
+        });
+    }
+}
+
 impl Drop for Frame {
     fn drop(&mut self) {
         with(|cx| {

@@ -191,6 +191,14 @@ impl Group {
         group
     }
 
+    /// A reference to the group that this is.
+    pub(crate) fn to_ref(&self) -> GroupRef {
+        // SAFETY: groups live in an `Arc` (the constructors are private).
+        unsafe { Arc::increment_strong_count(self) };
+        // SAFETY: the reference just made.
+        unsafe { Arc::from_raw(self) }
+    }
+
     pub(crate) fn home(&self) -> Home {
         self.home
     }
@@ -247,7 +255,7 @@ impl Group {
     #[inline]
     pub(crate) unsafe fn open_ledger(group: *const Self) {
         // SAFETY: G1, by the unit of the task.
-        let count: *const Count = unsafe { &raw const *(*group).count };
+        let count: *const Count = &*unsafe { &*group }.count;
         let current = context::with(|cx| cx.ledger.count());
         if current != count {
             Self::settle();

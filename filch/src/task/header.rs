@@ -220,7 +220,7 @@ impl Birth {
 
 /// A thin pointer to a task. It owns nothing: what makes it valid is said where it is held
 /// (a queue entry by T3 and T4, a handle or waker by its reference).
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct RawTask(pub(crate) NonNull<Header>);
 

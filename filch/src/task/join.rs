@@ -192,7 +192,8 @@ impl<T> JoinHandle<T> {
         }
         if state.has_waiter() {
             // SAFETY: T6, while WAITER is set the slot is initialised and only read.
-            let same = header.waiter.with(|slot| unsafe { (*slot).assume_init_ref() }.will_wake(waker));
+            let same =
+                header.waiter.with(|slot| unsafe { (*slot).assume_init_ref() }.will_wake(waker));
             if same {
                 return !state.is_done();
             }
@@ -215,9 +216,14 @@ impl<T> JoinHandle<T> {
         false
     }
 
-    fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
+    /// Ready when the task has ended.
+    pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         std::task::ready!(budget::poll_proceed(cx));
-        if self.set_waiter(cx.waker()) { Poll::Pending } else { Poll::Ready(self.take()) }
+        if self.set_waiter(cx.waker()) { Poll::Pending } else { Poll::Ready(()) }
+    }
+
+    fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
+        self.poll_end(cx).map(|()| self.take())
     }
 }
 

@@ -293,12 +293,6 @@ impl State {
         self.0.load(Ordering::Acquire) & CANCEL != 0
     }
 
-    /// Whether a handle still exists; only the owner of the output asks (T5).
-    pub(crate) fn has_handle(&self) -> bool {
-        // ORDERING: Acquire pairs with the Release in `drop_handle`.
-        self.0.load(Ordering::Acquire) & HANDLE != 0
-    }
-
     /// The body is dropped and the output stored: the task is done.
     ///
     /// Fails while the handle has gone and the output is still there: the caller drops the
@@ -432,7 +426,7 @@ impl State {
             };
             let next = (word & !(HANDLE | WAITER)) - REF + kept;
             debug_assert!(next & REFS != 0, "T4: a live task holds itself");
-            // ORDERING: Release pairs with the Acquire in `has_handle` and `finish`; Acquire, since
+            // ORDERING: Release pairs with the Acquire in `finish`; Acquire, since
             // the waiter slot comes back to us.
             match self.0.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return outcome,

@@ -11,7 +11,7 @@ use crate::base::shim::{AtomicU64, Ordering};
 
 /// Where a runtime takes the time from.
 ///
-/// ```ignore
+/// ```
 /// use std::{sync::Arc, time::Duration};
 /// use filch::testkit::{Clock, ManualClock};
 ///
@@ -44,7 +44,7 @@ impl Clock {
 /// A clock that moves only by [`advance`](Self::advance), so that a test of an hour takes no time
 /// and gives the same result on every machine.
 ///
-/// ```ignore
+/// ```
 /// use std::time::Duration;
 /// use filch::testkit::ManualClock;
 ///
@@ -65,10 +65,7 @@ pub struct ManualClock {
 impl ManualClock {
     /// A clock that stands at the moment of its creation.
     pub fn new() -> Self {
-        Self {
-            start: Instant::now(),
-            elapsed: AtomicU64::new(0),
-        }
+        Self { start: Instant::now(), elapsed: AtomicU64::new(0) }
     }
 
     /// The time that the clock shows.

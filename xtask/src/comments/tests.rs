@@ -5,24 +5,15 @@ fn source(text: &str) -> Source {
 }
 
 fn safety(text: &str) -> Vec<usize> {
-    check_safety(&source(text))
-        .into_iter()
-        .map(|f| f.line)
-        .collect()
+    check_safety(&source(text)).into_iter().map(|f| f.line).collect()
 }
 
 fn ordering(text: &str) -> Vec<usize> {
-    check_ordering(&source(text))
-        .into_iter()
-        .map(|f| f.line)
-        .collect()
+    check_ordering(&source(text)).into_iter().map(|f| f.line).collect()
 }
 
 fn light(text: &str) -> Vec<String> {
-    check_light(&[&source(text)])
-        .into_iter()
-        .map(|f| f.text)
-        .collect()
+    check_light(&[&source(text)]).into_iter().map(|f| f.text).collect()
 }
 
 #[test]
@@ -50,20 +41,11 @@ fn unexplained_unsafe_is_found() {
     let bad = [
         ("fn f() {\n    unsafe { g() }\n}", 2),
         ("fn f() {\n    // SAFETY: R1.\n\n    unsafe { g() }\n}", 4),
-        (
-            "fn f() {\n    // SAFETY: R1.\n    let a = 1;\n    unsafe { g() }\n}",
-            4,
-        ),
-        (
-            "match x {\n    // SAFETY: R1.\n    A => unsafe { g() },\n    B => unsafe { h() },\n}",
-            4,
-        ),
+        ("fn f() {\n    // SAFETY: R1.\n    let a = 1;\n    unsafe { g() }\n}", 4),
+        ("match x {\n    // SAFETY: R1.\n    A => unsafe { g() },\n    B => unsafe { h() },\n}", 4),
         ("unsafe impl Send for X {}", 1),
         ("/// Text.\nunsafe fn f() {}", 2),
-        (
-            "impl<F: for<'a> Fn(&'a u8)> Node<F> {\n    unsafe fn link() {}\n}",
-            2,
-        ),
+        ("impl<F: for<'a> Fn(&'a u8)> Node<F> {\n    unsafe fn link() {}\n}", 2),
         ("trait Linked {\n    unsafe fn link();\n}", 2),
         ("/// Text.\npub unsafe trait T {}", 2),
         ("unsafe extern \"C\" { fn f(); }", 1),
@@ -96,10 +78,7 @@ fn explained_orderings_pass() {
 #[test]
 fn one_comment_covers_a_run_in_its_block() {
     let six = "    a.load(Relaxed);\n".repeat(7);
-    assert_eq!(
-        ordering(&format!("fn f() {{\n    // ORDERING: counts.\n{six}}}")),
-        []
-    );
+    assert_eq!(ordering(&format!("fn f() {{\n    // ORDERING: counts.\n{six}}}")), []);
     let deeper = "fn f() {\n    // ORDERING: x.\n    if c {\n        a.load(Acquire);\n    }\n}";
     assert_eq!(ordering(deeper), []);
 }
@@ -111,32 +90,17 @@ fn run_ends_with_a_blank_line_with_its_block_and_with_its_length() {
     let block = "fn f() {\n    if c {\n        // ORDERING: x.\n        a.load(Acquire);\n    }\n    b.load(Acquire);\n}";
     assert_eq!(ordering(block), [6]);
     let eight = "    a.load(Relaxed);\n".repeat(8);
-    assert_eq!(
-        ordering(&format!("fn f() {{\n    // ORDERING: counts.\n{eight}}}")),
-        [10]
-    );
+    assert_eq!(ordering(&format!("fn f() {{\n    // ORDERING: counts.\n{eight}}}")), [10]);
 }
 
 #[test]
 fn unexplained_orderings_are_found_once_per_statement() {
     let bad = [
         ("fn f() {\n    a.load(Relaxed);\n}", vec![2]),
-        (
-            "fn f() {\n    fence(Ordering::SeqCst);\n    a.fetch_add(1, Release);\n}",
-            vec![2, 3],
-        ),
-        (
-            "fn f() {\n    a.compare_exchange(1, 2, AcqRel, Acquire);\n}",
-            vec![2],
-        ),
-        (
-            "fn f() {\n    a.load(if c { Acquire } else { Relaxed });\n}",
-            vec![2, 2],
-        ),
-        (
-            "fn f() {\n    // Orders nothing.\n    a.store(1, shim::Ordering::Release);\n}",
-            vec![3],
-        ),
+        ("fn f() {\n    fence(Ordering::SeqCst);\n    a.fetch_add(1, Release);\n}", vec![2, 3]),
+        ("fn f() {\n    a.compare_exchange(1, 2, AcqRel, Acquire);\n}", vec![2]),
+        ("fn f() {\n    a.load(if c { Acquire } else { Relaxed });\n}", vec![2, 2]),
+        ("fn f() {\n    // Orders nothing.\n    a.store(1, shim::Ordering::Release);\n}", vec![3]),
     ];
     for (text, lines) in bad {
         assert_eq!(ordering(text), lines, "{text}");
@@ -148,10 +112,7 @@ fn light_names_a_function_that_calls_heavy() {
     let heavy = "impl Q { fn steal(&self) { if x { heavy(); } } fn other() {} }\n";
     let call = |comment: &str| format!("{heavy}fn pop() {{\n    {comment}\n    light();\n}}");
     assert_eq!(light(&call("// LIGHT: heavy() in `Q::steal`.")), [""; 0]);
-    assert_eq!(
-        light(&call("")),
-        ["`light` without a `// LIGHT:` comment above"]
-    );
+    assert_eq!(light(&call("")), ["`light` without a `// LIGHT:` comment above"]);
     assert_eq!(
         light(&call("// LIGHT: see `other`.")),
         ["`// LIGHT:` names no function that calls `heavy`; these do: `steal`"]
@@ -160,8 +121,5 @@ fn light_names_a_function_that_calls_heavy() {
 
 #[test]
 fn definition_and_tests_of_light_need_no_comment() {
-    assert_eq!(
-        light("pub(crate) fn light() {}\n#[cfg(test)]\nfn t() { light(); }"),
-        [""; 0]
-    );
+    assert_eq!(light("pub(crate) fn light() {}\n#[cfg(test)]\nfn t() { light(); }"), [""; 0]);
 }

@@ -17,10 +17,7 @@ fn links_to_files_and_sites_pass() {
 
 #[test]
 fn broken_links_are_found_with_their_line() {
-    let found = found(
-        "xtask/a.md",
-        "text\n[a](gone.md) and [b](src/gone.rs#x)\n\n[c]: ../gone\n",
-    );
+    let found = found("xtask/a.md", "text\n[a](gone.md) and [b](src/gone.rs#x)\n\n[c]: ../gone\n");
     let expected = [
         (2, "`gone.md` leads to no file"),
         (2, "`src/gone.rs#x` leads to no file"),
@@ -40,10 +37,7 @@ fn code_is_not_searched() {
 #[test]
 fn headings_are_looked_up() {
     let own = "# One two\n[a](#one-two) [b](#three)";
-    assert_eq!(
-        found("a.md", own),
-        [(2, "`#three` leads to no heading of a.md".to_owned())]
-    );
+    assert_eq!(found("a.md", own), [(2, "`#three` leads to no heading of a.md".to_owned())]);
     let text =
         anchors("# Queue: the *ring*\n## Again\n## Again\n```\n# no\n```\n#hash\n# `a_b`-c\n");
     assert_eq!(text, ["queue-the-ring", "again", "again-1", "a_b-c"]);
@@ -51,14 +45,8 @@ fn headings_are_looked_up() {
 
 #[test]
 fn paths_resolve_from_the_linking_file() {
-    assert_eq!(
-        resolve("docs/adr/README.md", "../../README.md"),
-        "README.md"
-    );
-    assert_eq!(
-        resolve("docs/adr/README.md", "./0001-x.md"),
-        "docs/adr/0001-x.md"
-    );
+    assert_eq!(resolve("docs/adr/README.md", "../../README.md"), "README.md");
+    assert_eq!(resolve("docs/adr/README.md", "./0001-x.md"), "docs/adr/0001-x.md");
     assert_eq!(resolve("README.md", "../outside.md"), "../outside.md");
     assert_eq!(resolve("README.md", ""), "README.md");
 }

@@ -28,10 +28,7 @@ fn comments_and_strings_leave_the_code() {
 fn lifetimes_and_raw_names_stay_code() {
     assert_eq!(code("&'a T<'static>"), "&'a T<'static>");
     assert_eq!(code("r#type + for_r"), "r#type + for_r");
-    assert_eq!(
-        code("'outer: loop { break 'outer }"),
-        "'outer: loop { break 'outer }"
-    );
+    assert_eq!(code("'outer: loop { break 'outer }"), "'outer: loop { break 'outer }");
 }
 
 #[test]
@@ -60,13 +57,7 @@ fn test_only_items_are_marked_and_nothing_else() {
 
 #[test]
 fn cfg_that_may_hold_outside_tests_marks_nothing() {
-    for condition in [
-        "not(test)",
-        "any(test, loom)",
-        "loom",
-        "feature = \"test\"",
-        "all()",
-    ] {
+    for condition in ["not(test)", "any(test, loom)", "loom", "feature = \"test\"", "all()"] {
         let words = test_words(&format!("#[cfg({condition})]\nfn b() {{}}"));
         assert!(words.is_empty(), "{condition}");
     }
@@ -103,10 +94,7 @@ fn statement_begins_behind_the_last_boundary() {
     let source = Source::new("x.rs", text);
     let start = |word: &str| {
         let pos = text.find(word).expect("there");
-        source.code[source.statement_start(pos)..]
-            .split('(')
-            .next()
-            .map(str::to_owned)
+        source.code[source.statement_start(pos)..].split('(').next().map(str::to_owned)
     };
     assert_eq!(start("c);").as_deref(), Some("let y = g"));
     assert_eq!(start("4").as_deref(), Some("4]; let y = g"));

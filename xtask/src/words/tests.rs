@@ -3,32 +3,20 @@ use crate::Level;
 
 fn found(text: &str) -> Vec<(usize, &'static str)> {
     let source = Source::new("filch/src/x.rs", text);
-    check(&source)
-        .into_iter()
-        .map(|f| (f.line, f.rule))
-        .collect()
+    check(&source).into_iter().map(|f| (f.line, f.rule)).collect()
 }
 
 #[test]
 fn placeholders_and_marks_are_found_with_their_line() {
     assert_eq!(found("fn f() {\n    todo!()\n}"), [(2, "unfinished")]);
-    assert_eq!(
-        found("fn f() { unimplemented!(\"x\") }"),
-        [(1, "unfinished")]
-    );
+    assert_eq!(found("fn f() { unimplemented!(\"x\") }"), [(1, "unfinished")]);
     assert_eq!(found("\nlet x = dbg!(y);"), [(2, "unfinished")]);
-    assert_eq!(
-        found("/* FIXME */ // XXX: y"),
-        [(1, "unfinished"), (1, "unfinished")]
-    );
+    assert_eq!(found("/* FIXME */ // XXX: y"), [(1, "unfinished"), (1, "unfinished")]);
 }
 
 #[test]
 fn like_words_pass() {
-    assert_eq!(
-        found("let todo = \"todo!() FIXME\"; // dbg!(x), XXXL\nmy_dbg!(1);"),
-        []
-    );
+    assert_eq!(found("let todo = \"todo!() FIXME\"; // dbg!(x), XXXL\nmy_dbg!(1);"), []);
 }
 
 #[test]

@@ -124,27 +124,15 @@ fn v2_group_outside_the_namespace_reads_the_mount_point_alone() {
 
 #[test]
 fn malformed_limits_are_no_limits() {
-    for (i, text) in [
-        "",
-        "100000",
-        "x 100000",
-        "1 0",
-        "0 100000",
-        "-5 100000",
-        "1 2 3",
-    ]
-    .iter()
-    .enumerate()
+    for (i, text) in
+        ["", "100000", "x 100000", "1 0", "0 100000", "-5 100000", "1 2 3"].iter().enumerate()
     {
         let tree = Tree::v2(&format!("malformed-{i}"), "/").with("sys/fs/cgroup/cpu.max", text);
         assert_eq!(tree.cpus(), 16, "cpu.max = {text:?}");
     }
     let tree = Tree::new("malformed-proc")
         .with("proc/self/cgroup", "what\n0:\n\n")
-        .with(
-            "proc/self/mountinfo",
-            "1 2 -\n - cgroup2\nx - cgroup2 a b\n",
-        );
+        .with("proc/self/mountinfo", "1 2 -\n - cgroup2\nx - cgroup2 a b\n");
     assert_eq!(tree.cpus(), 16);
 }
 
@@ -203,36 +191,21 @@ fn hyperthreads_share_a_core_within_the_mask() {
     let mut tree = Tree::new("cores");
     for (cpu, siblings) in [(0, "0,4"), (1, "1,5"), (2, "2,6"), (4, "0,4"), (5, "1,5")] {
         // Old kernels have only the second name.
-        let file = if cpu % 2 == 0 {
-            "core_cpus_list"
-        } else {
-            "thread_siblings_list"
-        };
+        let file = if cpu % 2 == 0 { "core_cpus_list" } else { "thread_siblings_list" };
         let path = format!("sys/devices/system/cpu/cpu{cpu}/topology/{file}");
         tree = tree.with(&path, &format!("{siblings}\n"));
     }
     let machine = Machine::read(&tree.0, vec![0, 1, 4, 5, 9]);
     assert_eq!(machine.cpus(Within::Mask), 5);
-    assert_eq!(
-        machine.cores(Within::Mask),
-        3,
-        "CPU 9 tells no topology and is its own core"
-    );
+    assert_eq!(machine.cores(Within::Mask), 3, "CPU 9 tells no topology and is its own core");
     assert_eq!(machine.cores(Within::Cpus(&[0, 4])), 1);
-    assert_eq!(
-        machine.cpus(Within::Cpus(&[0, 4, 2])),
-        2,
-        "CPU 2 is not in the mask"
-    );
+    assert_eq!(machine.cpus(Within::Cpus(&[0, 4, 2])), 2, "CPU 2 is not in the mask");
 }
 
 #[test]
 fn physical_cores_are_limited_by_the_quota_too() {
     let tree = Tree::v2("cores-quota", "/").with("sys/fs/cgroup/cpu.max", "150000 100000\n");
-    assert_eq!(
-        Machine::read(&tree.0, (0..8).collect()).cores(Within::Mask),
-        2
-    );
+    assert_eq!(Machine::read(&tree.0, (0..8).collect()).cores(Within::Mask), 2);
 }
 
 #[test]

@@ -18,10 +18,7 @@ pub(super) struct CondvarGate {
 
 impl Default for CondvarGate {
     fn default() -> Self {
-        Self {
-            lock: Mutex::new(()),
-            changed: Condvar::new(),
-        }
+        Self { lock: Mutex::new(()), changed: Condvar::new() }
     }
 }
 

@@ -21,15 +21,9 @@ fn empty_affinity_is_refused() {
 #[test]
 fn long_prefix_is_cut_and_the_suffix_survives() {
     assert_eq!(name_with_suffix("filch", "io-3"), "filch-io-3");
-    assert_eq!(
-        name_with_suffix("a-very-long-name", "cpu-511"),
-        "a-very--cpu-511"
-    );
+    assert_eq!(name_with_suffix("a-very-long-name", "cpu-511"), "a-very--cpu-511");
     assert_eq!(name_with_suffix("ééééé", "cpu-5110"), "ééé-cpu-5110");
-    assert_eq!(
-        name_with_suffix("x", "a-suffix-of-twenty-b"),
-        "a-suffix-of-twenty-b"
-    );
+    assert_eq!(name_with_suffix("x", "a-suffix-of-twenty-b"), "a-suffix-of-twenty-b");
 }
 
 #[cfg(target_os = "linux")]
@@ -109,10 +103,7 @@ mod linux {
             set_name("filch-io-123456789").expect("no NUL inside");
             let comm = std::fs::read_to_string("/proc/thread-self/comm").expect("procfs");
             assert_eq!(comm.trim_end(), "filch-io-123456");
-            assert_eq!(
-                set_name("a\0b").unwrap_err().kind(),
-                io::ErrorKind::InvalidInput
-            );
+            assert_eq!(set_name("a\0b").unwrap_err().kind(), io::ErrorKind::InvalidInput);
         });
     }
 }

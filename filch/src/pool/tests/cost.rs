@@ -42,20 +42,16 @@ fn pairs(name: &str, alloc: impl Fn() -> NonNull<u8>, free: impl Fn(NonNull<u8>)
     });
     for batch in [1000, 100_000] {
         let mut cells = Vec::with_capacity(batch);
-        best(
-            &format!("{name}: {batch} allocs, then frees"),
-            2_000_000,
-            || {
-                for _ in 0..2_000_000 / batch {
-                    cells.extend((0..batch).map(|_| {
-                        let cell = alloc();
-                        publish(cell, 1);
-                        cell
-                    }));
-                    cells.drain(..).for_each(&free);
-                }
-            },
-        );
+        best(&format!("{name}: {batch} allocs, then frees"), 2_000_000, || {
+            for _ in 0..2_000_000 / batch {
+                cells.extend((0..batch).map(|_| {
+                    let cell = alloc();
+                    publish(cell, 1);
+                    cell
+                }));
+                cells.drain(..).for_each(&free);
+            }
+        });
     }
 }
 
@@ -67,11 +63,7 @@ fn one_thread() {
     // SAFETY: each cell is freed once, and is of this class and pool.
     let known = |cell| unsafe { cache.free(cell, SMALL) };
     pairs("cache, class known", || cache.alloc(SMALL), known);
-    pairs(
-        "cache, class looked up",
-        || cache.alloc(SMALL),
-        |cell| free_to(&cache, cell),
-    );
+    pairs("cache, class looked up", || cache.alloc(SMALL), |cell| free_to(&cache, cell));
     pairs("shard", || pool.alloc(SMALL), free);
     pairs("system", system_alloc, system_free);
     drop(cache);
@@ -91,10 +83,7 @@ fn across<F: Fn(NonNull<u8>)>(
         thread::scope(|scope| {
             scope.spawn(|| {
                 let free = freer();
-                receiver
-                    .into_iter()
-                    .flatten()
-                    .for_each(|Owned(cell)| free(cell));
+                receiver.into_iter().flatten().for_each(|Owned(cell)| free(cell));
             });
             for _ in 0..COUNT / BATCH {
                 let batch = (0..BATCH).map(|_| {
@@ -137,9 +126,7 @@ fn scattered_frees_and_a_sweep() {
     let scatter = |cells: &mut Vec<_>| {
         let mut seed = 1_u64;
         for index in (1..cells.len()).rev() {
-            seed = seed
-                .wrapping_mul(6364136223846793005)
-                .wrapping_add(1442695040888963407);
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             cells.swap(index, (seed >> 33) as usize % (index + 1));
         }
     };
@@ -152,14 +139,10 @@ fn scattered_frees_and_a_sweep() {
     let mut cells: Vec<_> = (0..COUNT).map(|_| cache.alloc(SMALL)).collect();
     scatter(&mut cells);
     // SAFETY: each cell is freed once, and is of this class and pool.
-    frees("scattered free, class known", &mut cells, &|c| unsafe {
-        cache.free(c, SMALL)
-    });
+    frees("scattered free, class known", &mut cells, &|c| unsafe { cache.free(c, SMALL) });
     cells.extend((0..COUNT).map(|_| cache.alloc(SMALL)));
     scatter(&mut cells);
-    frees("scattered free, class looked up", &mut cells, &|c| {
-        free_to(&cache, c)
-    });
+    frees("scattered free, class looked up", &mut cells, &|c| free_to(&cache, c));
     cells.extend((0..COUNT).map(|_| system_alloc()));
     scatter(&mut cells);
     frees("scattered free, system", &mut cells, &system_free);

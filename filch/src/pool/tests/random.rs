@@ -8,15 +8,8 @@ use super::*;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Alloc {
-        bytes: usize,
-        align: usize,
-        via: Via,
-    },
-    Free {
-        pick: usize,
-        via: Via,
-    },
+    Alloc { bytes: usize, align: usize, via: Via },
+    Free { pick: usize, via: Via },
     Flush,
     Trim,
     Close,
@@ -60,11 +53,7 @@ impl Known {
             // SAFETY: as above.
             unsafe { byte.write(pattern) };
         }
-        Self {
-            cell,
-            bytes,
-            pattern,
-        }
+        Self { cell, bytes, pattern }
     }
 
     fn check(&self) {

@@ -18,15 +18,7 @@ fn deque_of(capacity: usize, items: usize) -> Arc<Deque<Item>> {
 /// Tries `times` times and returns what was taken.
 fn steal(victim: &Deque<Item>, times: usize) -> Vec<usize> {
     let attempts = (0..times).map(|_| victim.steal());
-    attempts
-        .filter_map(|s| {
-            if let Steal::Taken(i) = s {
-                Some(number(i))
-            } else {
-                None
-            }
-        })
-        .collect()
+    attempts.filter_map(|s| if let Steal::Taken(i) = s { Some(number(i)) } else { None }).collect()
 }
 
 fn pop(deque: &Deque<Item>) -> Option<usize> {

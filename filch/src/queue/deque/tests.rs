@@ -51,11 +51,7 @@ fn pop_of_a_fresh_deque_is_none() {
 fn bottom_below_top_reads_as_empty() {
     let deque = Owned::new(4);
     // ORDERING: Relaxed, one thread.
-    deque
-        .0
-        .own
-        .bottom
-        .store(0u64.wrapping_sub(1), Ordering::Relaxed);
+    deque.0.own.bottom.store(0u64.wrapping_sub(1), Ordering::Relaxed);
     assert_eq!(deque.0.len(), 0);
     assert!(deque.0.is_empty());
     assert_eq!(deque.steal(), None);
@@ -76,9 +72,7 @@ fn push_beyond_the_capacity_grows_and_loses_nothing() {
     (0..100).for_each(|n| deque.push(n));
     assert_eq!(deque.0.len(), 100);
     (0..50).for_each(|n| assert_eq!(deque.steal(), Some(n)));
-    (50..100)
-        .rev()
-        .for_each(|n| assert_eq!(deque.pop(), Some(n)));
+    (50..100).rev().for_each(|n| assert_eq!(deque.pop(), Some(n)));
     assert_eq!(deque.pop(), None);
 }
 

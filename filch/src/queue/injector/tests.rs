@@ -44,10 +44,7 @@ fn consecutive_hints_use_every_shard() {
     (0..4).for_each(|hint| push(&injector, hint, hint));
     for shard in 0..4 {
         let mut out = Vec::new();
-        assert_eq!(
-            injector.steal_from(shard, 9, &mut |node| out.push(open(node))),
-            1
-        );
+        assert_eq!(injector.steal_from(shard, 9, &mut |node| out.push(open(node))), 1);
         assert_eq!(out, [shard]);
     }
 }

@@ -67,21 +67,14 @@ fn pusher_between_swap_and_link_stalls_the_owner() {
     // SAFETY: a fresh node.
     unsafe { mailbox.0.push(first) };
     // ORDERING: Relaxed, one thread: the first half of a push.
-    let before = mailbox
-        .0
-        .pushers
-        .newest
-        .swap(late.as_ptr(), Ordering::Relaxed);
+    let before = mailbox.0.pushers.newest.swap(late.as_ptr(), Ordering::Relaxed);
     assert_eq!(before, first.as_ptr());
     // SAFETY: the test is the owner.
     assert!(matches!(unsafe { mailbox.0.pop() }, Pop::Stalled));
     assert!(!mailbox.0.is_empty());
     // SAFETY: `first` is still inside: the second half of the push.
     unsafe { set_link(first, late.as_ptr(), Ordering::Release) };
-    assert_eq!(
-        (mailbox.pop(), mailbox.pop(), mailbox.pop()),
-        (Some(0), Some(1), None)
-    );
+    assert_eq!((mailbox.pop(), mailbox.pop(), mailbox.pop()), (Some(0), Some(1), None));
 }
 
 #[test]
@@ -89,19 +82,11 @@ fn pusher_to_an_empty_mailbox_between_swap_and_link_stalls_the_owner() {
     let mailbox = Owned::new();
     let late = node(0);
     // ORDERING: Relaxed, one thread: the first half of a push.
-    mailbox
-        .0
-        .pushers
-        .newest
-        .store(late.as_ptr(), Ordering::Relaxed);
+    mailbox.0.pushers.newest.store(late.as_ptr(), Ordering::Relaxed);
     // SAFETY: the test is the owner.
     assert!(matches!(unsafe { mailbox.0.pop() }, Pop::Stalled));
     // ORDERING: Relaxed, one thread: the second half.
-    mailbox
-        .0
-        .owner
-        .front
-        .store(late.as_ptr(), Ordering::Relaxed);
+    mailbox.0.owner.front.store(late.as_ptr(), Ordering::Relaxed);
     assert_eq!((mailbox.pop(), mailbox.pop()), (Some(0), None));
 }
 

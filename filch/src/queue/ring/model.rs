@@ -34,9 +34,7 @@ fn steal(victim: &Ring<Item>) -> Vec<usize> {
 
 fn drain(ring: &Ring<Item>) -> Vec<usize> {
     // SAFETY: called by the owner only.
-    std::iter::from_fn(|| unsafe { ring.pop() })
-        .map(number)
-        .collect()
+    std::iter::from_fn(|| unsafe { ring.pop() }).map(number).collect()
 }
 
 #[test]

@@ -132,11 +132,7 @@ fn unfinished_steal_keeps_its_slots_and_turns_others_away() {
     assert_eq!((claim.start, claim.count), (0, 2));
     assert!(!victim.push(9), "claimed slots are not free yet");
     assert!(matches!(thief.steal_from(&victim), Err(Steal::Busy)));
-    assert_eq!(
-        victim.take_oldest(2),
-        [],
-        "the new item alone overflows then"
-    );
+    assert_eq!(victim.take_oldest(2), [], "the new item alone overflows then");
     assert_eq!(victim.pop(), Some(2), "the owner pops past the claim");
     assert_eq!(victim.0.free(), 0);
     assert_eq!(number(victim.0.read(claim.start)), 0);

@@ -1,0 +1,534 @@
+//! Runtimes: start one, or use the default that starts by itself.
+//!
+//! R1. A `Runtime` owns its threads: when it is dropped or shut down, no thread and no task body
+//!     of it is left. A [`Handle`] keeps only memory.
+//! R2. The default runtime starts on first use and lives as long as the process.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, OnceLock};
+
+use crate::block_on::{in_group, run_here};
+use crate::builder::Builder;
+use crate::config::Config;
+use crate::error::BuildError;
+use crate::observe::Counts;
+use crate::sched::shared::{Shared, lock};
+use crate::sched::shutdown::{Shutdown, ShutdownReport, TaskInfo};
+use crate::sched::start;
+use crate::spawn::{Place, TaskBuilder};
+use crate::task::context;
+use crate::task::group::Tracking;
+use crate::task::join::JoinHandle;
+use crate::{Role, base::barrier};
+
+/// A set of workers with its tasks. Several may live in one process.
+///
+/// Dropping it drops its tasks at their next await and waits until they are gone; use
+/// [`Runtime::shutdown`] to let them finish.
+///
+/// ```
+/// let runtime = filch::Runtime::builder().workers(2).build()?;
+/// let handle = runtime.spawn(async { 40 });
+/// assert_eq!(runtime.block_on(async { handle.await + 2 }), 42);
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+///
+/// # Panics
+/// Dropping a runtime inside one of its own tasks panics: it would wait for itself.
+pub struct Runtime {
+    handle: Handle,
+    state: State,
+}
+
+/// Whether the threads still run.
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    Running,
+    Ended,
+}
+
+/// A reference to a runtime, to spawn into it from anywhere.
+///
+/// It does not keep the threads: once the runtime has ended, spawned tasks come back as cancelled.
+///
+/// ```
+/// let runtime = filch::Runtime::builder().workers(1).build()?;
+/// let handle = runtime.handle();
+/// let thread = std::thread::spawn(move || handle.spawn_fn(|| 3).wait());
+/// assert_eq!(thread.join().unwrap(), 3);
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[derive(Clone)]
+pub struct Handle(Arc<Shared>);
+
+impl Builder {
+    /// Starts the runtime; returns once every worker is there and can be woken.
+    ///
+    /// ```
+    /// let runtime = filch::Builder::new().workers(1).build()?;
+    /// assert_eq!(runtime.spawn_fn(|| 1).wait(), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If a parameter makes no sense, or a thread cannot start; those that did are joined.
+    pub fn build(self) -> Result<Runtime, BuildError> {
+        let config = self.resolve()?;
+        let shared = start::start(self.into_parts(config))?;
+        Ok(Runtime { handle: Handle(shared), state: State::Running })
+    }
+}
+
+/// The default runtime, started on first use (R2).
+///
+/// # Panics
+/// If it cannot start: the environment or the system refuses.
+pub(crate) fn default() -> &'static Handle {
+    static DEFAULT: OnceLock<Runtime> = OnceLock::new();
+    let runtime = DEFAULT.get_or_init(|| match Builder::new().build() {
+        Ok(runtime) => runtime,
+        Err(error) => panic!("the default runtime cannot start: {error}"),
+    });
+    &runtime.handle
+}
+
+impl Runtime {
+    /// A runtime with the default configuration.
+    ///
+    /// ```
+    /// let runtime = filch::Runtime::new()?;
+    /// assert_eq!(runtime.block_on(async { 1 }), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Builder::build`].
+    pub fn new() -> Result<Self, BuildError> {
+        Builder::new().build()
+    }
+
+    /// Starts describing a runtime.
+    ///
+    /// ```
+    /// let runtime = filch::Runtime::builder().io_workers(1).compute_workers(1).build()?;
+    /// assert_eq!(runtime.config().io_workers, 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// A handle to spawn from elsewhere.
+    ///
+    /// ```
+    /// let runtime = filch::Builder::new().workers(1).build()?;
+    /// assert_eq!(runtime.handle().spawn(async { 1 }).wait(), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Ends the runtime in the given way, and tells which tasks had not finished.
+    ///
+    /// ```
+    /// let runtime = filch::Builder::new().workers(1).build()?;
+    /// let report = runtime.shutdown(filch::Shutdown::Abort);
+    /// assert!(report.unfinished.is_empty());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// Inside one of the runtime's own tasks.
+    #[track_caller]
+    pub fn shutdown(mut self, how: Shutdown) -> ShutdownReport {
+        self.refuse_from_inside();
+        self.state = State::Ended;
+        self.handle.0.shut_down(how)
+    }
+
+    #[track_caller]
+    fn refuse_from_inside(&mut self) {
+        let group = context::with(|cx| cx.group.get());
+        // SAFETY: X2, whoever set it keeps the group.
+        let inside = unsafe { group.as_ref() }.is_some_and(|group| {
+            std::ptr::eq(group.home().shared.cast(), Arc::as_ptr(&self.handle.0))
+        });
+        if inside {
+            // Not dropped again while this panic unwinds.
+            self.state = State::Ended;
+            panic!("a runtime cannot end inside one of its own tasks: it would wait for itself");
+        }
+    }
+}
+
+impl std::ops::Deref for Runtime {
+    type Target = Handle;
+
+    fn deref(&self) -> &Handle {
+        &self.handle
+    }
+}
+
+impl Drop for Runtime {
+    #[track_caller]
+    fn drop(&mut self) {
+        if self.state == State::Ended {
+            return;
+        }
+        if std::thread::panicking() {
+            let group = context::with(|cx| cx.group.get());
+            if !group.is_null() {
+                // A second panic would end the process, and waiting might never end.
+                return;
+            }
+        } else {
+            self.refuse_from_inside();
+        }
+        self.handle.0.shut_down(Shutdown::Abort);
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("phase", &self.0.phase()).finish_non_exhaustive()
+    }
+}
+
+impl Handle {
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.0
+    }
+
+    /// The runtime that a spawn here would use: that of the running task, else the default.
+    ///
+    /// ```
+    /// let runtime = filch::Builder::new().workers(1).thread_name("mine").build()?;
+    /// let name = runtime.block_on(async { filch::Handle::current().config().thread_name.clone() });
+    /// assert_eq!(name, "mine");
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn current() -> Self {
+        crate::spawn::current(|shared, _, _| {
+            let shared = std::ptr::from_ref(shared);
+            // SAFETY: `Shared` lives in an `Arc` (S1).
+            unsafe { Arc::increment_strong_count(shared) };
+            // SAFETY: the reference just made.
+            Self(unsafe { Arc::from_raw(shared) })
+        })
+    }
+
+    /// Spawns a future into the runtime's own group.
+    ///
+    /// ```
+    /// let runtime = filch::Builder::new().workers(1).build()?;
+    /// assert_eq!(runtime.spawn(async { 1 }).wait(), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[track_caller]
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.task().spawn(future)
+    }
+
+    /// Spawns a closure into the runtime's own group.
+    ///
+    /// ```
+    /// let runtime = filch::Builder::new().workers(1).build()?;
+    /// assert_eq!(runtime.spawn_fn(|| 1).wait(), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[track_caller]
+    pub fn spawn_fn<F, T>(&self, job: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.task().spawn_fn(job)
+    }
+
+    /// Starts describing a task of the runtime's own group.
+    ///
+    /// ```
+    /// let runtime = filch::Builder::new().workers(1).build()?;
+    /// assert_eq!(runtime.task().name("one").spawn_fn(|| 1).wait(), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn task(&self) -> TaskBuilder {
+        TaskBuilder::at(Place::Runtime(self.clone()))
+    }
+
+    /// Runs a future on this thread, with this runtime for what it spawns; see
+    /// [`block_on`](crate::block_on()).
+    ///
+    /// ```
+    /// let runtime = filch::Builder::new().workers(1).build()?;
+    /// assert_eq!(runtime.block_on(async { filch::spawn(async { 1 }).await }), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If the future or a descendant panics, or the runtime has shut down.
+    #[track_caller]
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        in_group(&self.0.root, Tracking::No, |_| run_here(future))
+    }
+
+    /// Runs a closure on this thread, with this runtime for what it spawns; see
+    /// [`block_on_fn`](crate::block_on_fn()).
+    ///
+    /// ```
+    /// let runtime = filch::Builder::new().workers(1).build()?;
+    /// assert_eq!(runtime.block_on_fn(|| filch::spawn_fn(|| 1).wait()), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If the closure or a descendant panics, or the runtime has shut down.
+    #[track_caller]
+    pub fn block_on_fn<T>(&self, body: impl FnOnce() -> T) -> T {
+        in_group(&self.0.root, Tracking::No, |_| body())
+    }
+
+    /// The configuration in use, with nothing left open.
+    ///
+    /// ```
+    /// let runtime = filch::Builder::new().workers(3).build()?;
+    /// assert_eq!(runtime.config().compute_workers, 3);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn config(&self) -> &Config {
+        &self.0.config
+    }
+
+    /// Every task that is alive, oldest first.
+    ///
+    /// ```
+    /// let runtime = filch::Builder::new().workers(1).build()?;
+    /// let handle = runtime.spawn(std::future::pending::<()>());
+    /// assert_eq!(runtime.tasks()[0].id, handle.id());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn tasks(&self) -> Vec<TaskInfo> {
+        self.0.tasks()
+    }
+
+    /// What the workers did, and what waits, at this moment.
+    ///
+    /// ```
+    /// let runtime = filch::Builder::new().workers(2).build()?;
+    /// runtime.spawn(async {}).wait();
+    /// let snapshot = runtime.snapshot();
+    /// assert!(snapshot.total().polls >= 1);
+    /// assert!(snapshot.workers.len() >= 4);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn snapshot(&self) -> Snapshot {
+        let shared = &self.0;
+        let lanes = shared.lanes.iter().map(|lane| {
+            let counts = lane.idle.counts();
+            LaneSnapshot {
+                role: lane.role,
+                queued: lane.injector.len(),
+                queued_high: lane.high.len(),
+                queued_low: lane.low.len(),
+                awake: counts.awake as usize,
+                searching: counts.searching as usize,
+                asleep: counts.sleeping as usize,
+                stuck: lane.crew.stuck(),
+            }
+        });
+        let occupied = shared.lanes.iter().flat_map(|lane| lane.occupied(&shared.slots));
+        let workers = occupied.map(|slot| WorkerSnapshot {
+            role: slot.info.role,
+            index: slot.info.index,
+            queued: slot.ring.len() + slot.deque.len(),
+            in_task: slot.is_in_task(),
+            blocked: slot.is_out(),
+            counts: slot.counters.read(),
+        });
+        Snapshot {
+            lanes: lanes.collect(),
+            workers: workers.collect(),
+            units: shared.root.units(),
+            task_bytes: shared.pool.stats().bytes,
+        }
+    }
+
+    /// What is in use and why, for people.
+    ///
+    /// ```
+    /// let runtime = filch::Builder::new().workers(1).build()?;
+    /// println!("{}", runtime.describe());
+    /// assert!(runtime.describe().to_string().contains("1 io worker"));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn describe(&self) -> Description {
+        Description {
+            config: self.0.config.clone(),
+            barrier: format!("{:?}", barrier::mode()).to_lowercase(),
+            refusals: lock(&self.0.refusals).clone(),
+            snapshot: self.snapshot(),
+        }
+    }
+}
+
+/// The state of a runtime at a moment; see [`Handle::snapshot`].
+///
+/// ```
+/// let runtime = filch::Builder::new().workers(1).build()?;
+/// assert_eq!(runtime.snapshot().lanes.len(), 2);
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// The micro lane, then the job lane; one for both in a single-threaded runtime.
+    pub lanes: Vec<LaneSnapshot>,
+    /// Every worker that ever ran, spares included.
+    pub workers: Vec<WorkerSnapshot>,
+    /// Live tasks and groups directly below the runtime, and units that workers hold in reserve.
+    pub units: usize,
+    /// Bytes that the memory of tasks takes.
+    pub task_bytes: usize,
+}
+
+/// One lane at a moment; see [`Snapshot`].
+///
+/// ```
+/// let runtime = filch::Builder::new().workers(1).build()?;
+/// let lane = &runtime.snapshot().lanes[0];
+/// assert!(lane.awake + lane.asleep >= 1);
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct LaneSnapshot {
+    /// What its workers do.
+    pub role: Role,
+    /// Tasks of normal priority in the injector.
+    pub queued: usize,
+    /// High tasks that wait.
+    pub queued_high: usize,
+    /// Low tasks that wait.
+    pub queued_low: usize,
+    /// Workers that are awake.
+    pub awake: usize,
+    /// Of those, workers that look for work.
+    pub searching: usize,
+    /// Workers that sleep.
+    pub asleep: usize,
+    /// Workers that the sentry saw stuck in a task.
+    pub stuck: usize,
+}
+
+/// One worker at a moment; see [`Snapshot`].
+///
+/// ```
+/// let runtime = filch::Builder::new().workers(1).build()?;
+/// assert_eq!(runtime.snapshot().workers[0].index, 0);
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct WorkerSnapshot {
+    /// What it does.
+    pub role: Role,
+    /// Its number within the role; spares come after the regular ones.
+    pub index: usize,
+    /// Tasks in its own queue.
+    pub queued: usize,
+    /// Whether it is inside a task.
+    pub in_task: bool,
+    /// Whether it waits inside a task, and is replaced.
+    pub blocked: bool,
+    /// What it did.
+    pub counts: Counts,
+}
+
+impl Snapshot {
+    /// The counts of all workers together.
+    ///
+    /// ```
+    /// let runtime = filch::Builder::new().workers(1).build()?;
+    /// runtime.spawn_fn(|| ()).wait();
+    /// assert_eq!(runtime.snapshot().total().rescues, 0);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn total(&self) -> Counts {
+        let mut total = Counts::default();
+        for worker in &self.workers {
+            total += worker.counts;
+        }
+        total
+    }
+}
+
+/// A runtime described for people; see [`Handle::describe`].
+///
+/// ```
+/// let runtime = filch::Builder::new().workers(2).build()?;
+/// let text = runtime.describe().to_string();
+/// assert!(text.contains("2 io workers"), "{text}");
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Description {
+    /// The configuration in use.
+    pub config: Config,
+    /// How the asymmetric fence works here: by system call or by real fences.
+    pub barrier: String,
+    /// What the system refused: thread levels, affinities, spare threads.
+    pub refusals: Vec<String>,
+    /// The state at that moment.
+    pub snapshot: Snapshot,
+}
+
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for lane in &self.snapshot.lanes {
+            let regular = match lane.role {
+                Role::Io => self.config.io_workers,
+                Role::Compute => self.config.compute_workers,
+                Role::Both => 1,
+            };
+            let s = if regular == 1 { "" } else { "s" };
+            writeln!(
+                f,
+                "{regular} {} worker{s}: {} awake ({} searching, {} stuck), {} asleep; {} queued, {} high, {} low",
+                lane.role,
+                lane.awake,
+                lane.searching,
+                lane.stuck,
+                lane.asleep,
+                lane.queued,
+                lane.queued_high,
+                lane.queued_low
+            )?;
+        }
+        for worker in &self.snapshot.workers {
+            let doing = match (worker.in_task, worker.blocked) {
+                (_, true) => "blocked in a task",
+                (true, false) => "in a task",
+                (false, false) => "between tasks",
+            };
+            writeln!(f, "  {}-{}: {doing}, {} queued", worker.role, worker.index, worker.queued)?;
+        }
+        writeln!(f, "barrier: {}", self.barrier)?;
+        for refusal in &self.refusals {
+            writeln!(f, "refused: {refusal}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,3 @@
+//! Tests of behaviour, in one binary.
+
+mod smoke;
