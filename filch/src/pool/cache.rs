@@ -5,7 +5,7 @@
 //! same order. So the depot is visited at most once per magazine, whatever the order of allocs
 //! and frees (Bonwick and Adams, "Magazines and Vmem", 2001).
 //!
-//! R1. `previous` is empty, or was full when it was put there.
+//! R1. `previous` is empty, or has no room.
 //! R2. The cells of a rack are of the rack's class and of its owner's pool.
 //!
 //! Not here: what a magazine is (cell.rs), sharing a rack among threads (mod.rs).
@@ -25,6 +25,23 @@ struct Rack {
     previous: Cell<Magazine>,
 }
 
+impl Rack {
+    /// Goes on with the other magazine, or a new one if that is full too.
+    #[cold]
+    fn exchange(&self, class: Class, loaded: Magazine, cell: FreeCell) -> Option<Magazine> {
+        let previous = self.previous.replace(loaded);
+        let (mut room, full) = if previous.is_empty() && previous.has_room() {
+            (previous, None)
+        } else {
+            let room = Magazine::with_room(CAPACITY[class.index()]);
+            (room, Some(previous).filter(|full| !full.is_empty()))
+        };
+        room.push(cell);
+        self.loaded.set(room);
+        full
+    }
+}
+
 /// A rack per recycled class.
 pub(super) struct Racks([Rack; CLASSES]);
 
@@ -39,7 +56,7 @@ impl Racks {
         let rack = &self.0[class.index()];
         let mut loaded = rack.loaded.take();
         if loaded.is_empty() {
-            loaded = rack.previous.take();
+            loaded = rack.previous.replace(loaded);
         }
         let cell = loaded.pop();
         rack.loaded.set(loaded);
@@ -57,13 +74,12 @@ impl Racks {
     pub(super) fn free(&self, class: Class, cell: FreeCell) -> Option<Magazine> {
         let rack = &self.0[class.index()];
         let mut loaded = rack.loaded.take();
-        if loaded.len() < CAPACITY[class.index()] {
+        if loaded.has_room() {
             loaded.push(cell);
             rack.loaded.set(loaded);
             return None;
         }
-        rack.loaded.set(Magazine::of(cell));
-        Some(rack.previous.replace(loaded)).filter(|magazine| !magazine.is_empty())
+        rack.exchange(class, loaded, cell)
     }
 
     /// Takes everything out: the magazines that have cells.

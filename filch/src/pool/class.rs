@@ -13,7 +13,7 @@ use super::chunk::{CHUNK_BYTES, FIRST_CELL};
 /// Number of classes whose cells are recycled.
 pub(super) const CLASSES: usize = 44;
 
-/// Smallest cell, and the step between small classes, in bytes: a state word and a link.
+/// Smallest cell, the step between small classes and the least alignment, in bytes.
 const QUANTUM: usize = 16;
 
 /// Largest cell of the evenly stepped classes, in bytes.
