@@ -45,7 +45,7 @@ pub(crate) use cache::Cache;
 use cache::Racks;
 use cell::{FreeCell, Magazine};
 pub(crate) use class::CellLayout;
-use class::{CLASSES, Class};
+use class::Class;
 use depot::Depot;
 
 /// Racks shared by threads without a cache; a power of two (guessed).
@@ -53,7 +53,8 @@ const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
 
 /// The task cells of one runtime.
 pub(crate) struct Pool {
-    depots: [CachePadded<Mutex<Depot>>; CLASSES + 1],
+    /// By class, the dedicated one last.
+    depots: Box<[CachePadded<Mutex<Depot>>]>,
     shards: [Arc<Shard>; SHARDS],
 }
 
@@ -88,12 +89,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Pool {
     /// An empty pool. Someone must [`close`](Self::close) it (P5).
     pub(crate) fn new() -> Arc<Self> {
-        let mut classes = Class::all();
+        let depot = |class| CachePadded::new(Mutex::new(Depot::new(class)));
         Arc::new(Self {
-            depots: std::array::from_fn(|_| {
-                let class = classes.next().expect("as many classes as depots");
-                CachePadded::new(Mutex::new(Depot::new(class)))
-            }),
+            depots: Class::all().map(depot).collect(),
             shards: std::array::from_fn(|_| {
                 Arc::new(Shard(CachePadded::new(Mutex::new(Some(Racks::new())))))
             }),
