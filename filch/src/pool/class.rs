@@ -149,4 +149,4 @@ const _: () = assert!(Class::holding(POOLED_MAX).index() == CLASSES - 1);
 const _: () = assert!(Class::holding(POOLED_MAX).cell_bytes() == POOLED_MAX);
 const _: () = assert!(Class::holding(EVEN_MAX + 1).index() == EVEN);
 // K1 for alignments up to FIRST_CELL: the uneven classes step by multiples of it.
-const _: () = assert!(EVEN_MAX / 4 % 128 == 0 && FIRST_CELL.is_multiple_of(128));
+const _: () = assert!((EVEN_MAX / 4).is_multiple_of(128) && FIRST_CELL.is_multiple_of(128));
