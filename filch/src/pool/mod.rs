@@ -48,7 +48,7 @@ pub(crate) use class::CellLayout;
 use class::Class;
 use depot::Depot;
 
-/// Racks shared by threads without a cache; a power of two (guessed).
+/// Racks shared by threads without a cache (guessed). One under loom: the hash is not repeatable.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
 
 /// The task cells of one runtime.
@@ -102,6 +102,14 @@ impl Pool {
         lock(&self.depots[class.index()])
     }
 
+    /// The calling thread's shard, by a hash of where its thread-locals are.
+    fn shard(&self) -> &Arc<Shard> {
+        thread_local!(static PLACE: u8 = const { 0 });
+        let address = PLACE.with(|place| std::ptr::from_ref(place).addr() as u64);
+        let hash = (address >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        &self.shards[hash as usize % self.shards.len()]
+    }
+
     /// A magazine with at least one cell.
     fn take(self: &Arc<Self>, cell: CellLayout) -> Magazine {
         self.depot(cell.class()).take(self, cell)
@@ -125,7 +133,7 @@ impl Pool {
         if cell.class() == Class::DEDICATED {
             return self.alloc_single(cell);
         }
-        let shard = lock(&self.shards[shard_of_thread()].0);
+        let shard = lock(&self.shard().0);
         let Some(racks) = shard.as_ref() else {
             drop(shard);
             return self.alloc_single(cell);
@@ -167,7 +175,7 @@ impl Pool {
             return Self::put_claimed(class, Magazine::of(cell));
         }
         // P3: once the cell is in the shard, closing may free pool and chunk under our feet.
-        let shard = Arc::clone(&fixed.pool.shards[shard_of_thread()]);
+        let shard = Arc::clone(fixed.pool.shard());
         match shard.free(class, cell) {
             ShardFree::Kept => {}
             ShardFree::Overflow(full) => Self::put_claimed(class, full),
@@ -260,11 +268,4 @@ impl Shard {
             },
         }
     }
-}
-
-/// The calling thread's shard: a hash of where its thread-locals are.
-fn shard_of_thread() -> usize {
-    thread_local!(static PLACE: u8 = const { 0 });
-    let address = PLACE.with(|place| std::ptr::from_ref(place).addr() as u64);
-    ((address >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % SHARDS
 }
