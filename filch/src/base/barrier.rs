@@ -18,7 +18,7 @@
 //!
 //! Not here: how often a barrier may be paid (the explore policy of the scheduler), and a counter.
 
-#[cfg(not(loom))]
+#[cfg(all(not(loom), not(filch_tsan)))]
 use std::sync::OnceLock;
 
 #[cfg(all(not(loom), not(filch_tsan)))]
@@ -34,7 +34,7 @@ pub(crate) enum Mode {
     Membarrier,
 }
 
-#[cfg(not(loom))]
+#[cfg(all(not(loom), not(filch_tsan)))]
 static CHOICE: OnceLock<Mode> = OnceLock::new();
 
 /// Written once, by whoever makes the choice; read by every `light()`. False until then (B2).
@@ -48,13 +48,13 @@ pub(crate) fn init() {
 }
 
 /// The mode of this process, chosen now if it was not before.
-#[cfg(not(loom))]
+#[cfg(all(not(loom), not(filch_tsan)))]
 #[inline]
 pub(crate) fn mode() -> Mode {
     *CHOICE.get_or_init(choose)
 }
 
-#[cfg(loom)]
+#[cfg(any(loom, filch_tsan))]
 pub(crate) fn mode() -> Mode {
     Mode::Fence
 }
@@ -98,12 +98,7 @@ fn choose() -> Mode {
     Mode::Membarrier
 }
 
-#[cfg(all(not(loom), filch_tsan))]
-fn choose() -> Mode {
-    Mode::Fence
-}
-
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(all(target_os = "linux", not(loom), not(filch_tsan)))]
 mod system {
     /// One membarrier command; true if the kernel carried it out.
     fn membarrier(command: libc::c_int) -> bool {
@@ -112,7 +107,6 @@ mod system {
         unsafe { libc::syscall(libc::SYS_membarrier, command, flags, cpu) == 0 }
     }
 
-    #[cfg(not(filch_tsan))]
     pub(super) fn register() -> bool {
         membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
             && membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
@@ -126,7 +120,7 @@ mod system {
     }
 }
 
-#[cfg(any(not(target_os = "linux"), loom))]
+#[cfg(any(not(target_os = "linux"), loom, filch_tsan))]
 mod system {
     #[cfg(not(any(loom, filch_tsan)))]
     pub(super) fn register() -> bool {
