@@ -221,11 +221,7 @@ impl Depot {
             return Surplus::default();
         }
         let unneeded = self.low;
-        let surplus = if unneeded == 0 {
-            Surplus::default()
-        } else {
-            self.sweep(unneeded)
-        };
+        let surplus = if unneeded == 0 { Surplus::default() } else { self.sweep(unneeded) };
         self.low = self.free;
         self.threshold = trim_floor(self.class).max(2 * self.free);
         surplus
@@ -285,9 +281,7 @@ impl Depot {
         let mut packed = Magazine::with_room(capacity);
         for mut magazine in take(&mut self.stock) {
             while let Some(cell) = magazine.pop() {
-                let fate = cell
-                    .chunk()
-                    .guarded(&mut self.locked, |guarded| guarded.fate);
+                let fate = cell.chunk().guarded(&mut self.locked, |guarded| guarded.fate);
                 if fate == Fate::Goes {
                     continue;
                 }

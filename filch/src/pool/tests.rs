@@ -60,10 +60,7 @@ fn every_layout_fits_its_class_and_wastes_little() {
             let layout = CellLayout::new(bytes, align);
             assert!(layout.class().index() < CLASSES, "{layout:?}");
             let cell = layout.class().cell_bytes();
-            assert!(
-                cell >= bytes && cell.is_multiple_of(align),
-                "{layout:?} in {cell}"
-            );
+            assert!(cell >= bytes && cell.is_multiple_of(align), "{layout:?} in {cell}");
             let padded = bytes.max(16).next_multiple_of(align.max(16));
             assert!(cell <= padded.max(padded * 5 / 4), "{layout:?} in {cell}");
         }
