@@ -224,8 +224,20 @@ impl Worker {
 
     /// One round over all sources, in the order of the file header.
     pub(crate) fn step(&self) -> Flow {
+        match self.serve() {
+            Served::Something => Flow::Continue,
+            Served::Stop => Flow::Stop,
+            Served::Nothing => {
+                self.sleep();
+                Flow::Continue
+            }
+        }
+    }
+
+    /// All of a step but its sleep.
+    pub(super) fn serve(&self) -> Served {
         if self.see_phase() == Flow::Stop {
-            return Flow::Stop;
+            return Served::Stop;
         }
         let before = self.tick.get();
         self.events();
@@ -234,14 +246,14 @@ impl Worker {
         self.run_local();
         if self.tick.get() != before {
             self.tune(self.tick.get() - before);
-            return Flow::Continue;
+            return Served::Something;
         }
         match self.find() {
             Found::Task(task) => self.run(task),
-            Found::Stop => return Flow::Stop,
-            Found::Nothing => self.sleep(),
+            Found::Stop => return Served::Stop,
+            Found::Nothing => return Served::Nothing,
         }
-        Flow::Continue
+        Served::Something
     }
 
     /// Reads how far the end has come.
@@ -441,6 +453,15 @@ impl Worker {
     pub(crate) fn wakes_up(&self) {
         self.awake_since.set(self.shared.tell_time());
     }
+}
+
+/// What came of a look at every source.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Served {
+    Something,
+    Nothing,
+    Stop,
 }
 
 /// What came of looking beyond the own queues.
