@@ -358,7 +358,12 @@ impl Worker {
         }
         // C4: nothing of a group may stay here while we look around or sleep.
         Group::settle();
-        self.explore()
+        // Settling may have ended a group, whose waiter is then woken here. The newest-task slot
+        // is no source of the second look, because nobody else fills it.
+        match self.next_local() {
+            Some(task) => Found::Task(task),
+            None => self.explore(),
+        }
     }
 
     /// Runs a task whose entry this worker has taken out of a queue.

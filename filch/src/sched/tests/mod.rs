@@ -1,1 +1,3 @@
 //! Tests of the scheduler, on the rig.
+
+mod settle;
