@@ -113,21 +113,9 @@ impl Worker {
         let mut first = None;
         let taken = injector.pop_batch(share, start, &mut |item| match first {
             None => first = Some(RawTask(item)),
-            Some(_) => self.take_in(RawTask(item)),
+            Some(_) => self.push_ring(RawTask(item)),
         });
         (first, taken)
-    }
-
-    /// Puts a task from outside into the own queue that fits it.
-    pub(crate) fn take_in(&self, task: RawTask) {
-        // SAFETY: an entry that we hold keeps the cell alive (T4).
-        let kind = unsafe { task.header() }.vtable.kind;
-        if kind == crate::task::header::Kind::Job {
-            // SAFETY: S3, we are the owner.
-            unsafe { self.slot().deque.push(task.0) };
-        } else {
-            self.push_ring(task);
-        }
     }
 
     /// A low task, if nothing better was found.
