@@ -69,6 +69,10 @@ impl Log {
         lock(&self.0).len()
     }
 
+    pub(super) fn has(&self, what: &str) -> bool {
+        lock(&self.0).iter().any(|entry| entry == what)
+    }
+
     /// A future that notes `what` and ends.
     pub(super) fn noting(
         &self,
@@ -253,12 +257,6 @@ impl Rig {
         &self.seat(slot).worker
     }
 
-    /// The slots of lane `number` with a worker.
-    pub(super) fn slots_of(&self, number: usize) -> Vec<usize> {
-        let occupied = |&slot: &usize| self.seats[slot].get().is_some();
-        self.shared.lanes[number].range.clone().filter(occupied).collect()
-    }
-
     pub(super) fn counts(&self, lane: usize) -> Counts {
         self.shared.lanes[lane].idle.counts()
     }
@@ -282,6 +280,11 @@ impl Rig {
 
     pub(super) fn is_asleep(&self, slot: usize) -> bool {
         self.peek(slot, |standing| matches!(standing, Standing::Asleep(_)))
+    }
+
+    /// Whether it has searched in vain and is about to lie down.
+    pub(super) fn is_empty_handed(&self, slot: usize) -> bool {
+        self.peek(slot, |standing| matches!(standing, Standing::Empty))
     }
 
     fn is_busy(&self, slot: usize) -> bool {
@@ -400,6 +403,10 @@ impl Rig {
         assert_eq!(flow, super::worker::Flow::Continue);
     }
 
+    pub(super) fn steps(&self, slot: usize, count: usize) {
+        (0..count).for_each(|_| self.step(slot));
+    }
+
     /// Lets every worker search in vain and fall asleep.
     pub(super) fn put_to_sleep(&self) {
         self.drive();
@@ -433,14 +440,16 @@ impl Rig {
         drop(self.task().spawn_fn(move || log.note(what)));
     }
 
-    /// A ready task that is in no queue yet.
+    /// A ready future that is in no queue yet.
     pub(super) fn loose(&self, what: impl Into<String>) -> RawTask {
-        let slot = self.slots_of(0)[0];
-        self.as_worker(slot, |worker| {
-            let before = worker.take_newest();
-            assert!(before.is_none(), "the slot of worker {slot} is in use");
+        self.as_worker(0, |worker| {
+            let newest = worker.take_newest();
             drop(self.task().spawn(self.log.noting(what)));
-            worker.take_newest().expect("a future goes into the slot")
+            let task = worker.take_newest().expect("a future goes into the slot");
+            if let Some(newest) = newest {
+                worker.accept(newest);
+            }
+            task
         })
     }
 
@@ -456,12 +465,17 @@ impl Rig {
         }
     }
 
-    /// Drops every task at its next move, as the end of a runtime does (V5).
-    pub(super) fn abort(&self) {
+    /// Has the runtime's own group end with its last task.
+    pub(super) fn leave_root(&self) {
         if self.shared.advance(Phase::Draining) {
             // SAFETY: the root's own unit, given up once: only one caller leaves Open.
             unsafe { Group::leave(Arc::as_ptr(&self.shared.root)) };
         }
+    }
+
+    /// Drops every task at its next move, as the end of a runtime does (V5).
+    pub(super) fn abort(&self) {
+        self.leave_root();
         self.shared.advance(Phase::Aborting);
         for _ in 0..3 {
             // SAFETY: the reference keeps the cell alive.

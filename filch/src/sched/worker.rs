@@ -345,9 +345,11 @@ impl Worker {
         if each > 0 {
             let longest = 2 * self.shared.config.global_interval as u64;
             let aim = (GLOBAL_LOOK_NS / each).clamp(2, longest);
-            // One part in eight of the new value: a single long task does not move it far.
-            let tuned = (7 * self.interval.get() + aim).div_ceil(8);
-            self.interval.set(tuned.clamp(2, longest));
+            // One part in eight of the new value: a single long task does not move it far. Rounded
+            // towards the aim, so that it gets there.
+            let now = self.interval.get();
+            let mixed = 7 * now + aim;
+            self.interval.set(if aim < now { mixed / 8 } else { mixed.div_ceil(8) });
         }
     }
 
