@@ -21,6 +21,12 @@ impl Worker {
         {
             return Some(task);
         }
+        self.next_own()
+    }
+
+    /// The next task of this worker's own.
+    #[inline]
+    pub(crate) fn next_own(&self) -> Option<RawTask> {
         if self.runs_futures()
             && let Some(task) = self.next_future()
         {

@@ -2,7 +2,8 @@
 //!
 //! A step serves them in one order: events, inbound and private tasks, timers, slot and ring (or
 //! deque) up to `local_budget` tasks, injector, steal, park. Every `global_interval` tasks the
-//! injector comes before the ring, and every fourth such time the low queue comes first.
+//! injector comes before the ring, and the ring before high tasks; every fourth such time the low
+//! queue comes first.
 //!
 //! K1. A worker is used by its own thread only; what user code reaches through the context is
 //!     reached by shared reference, so every field that changes is a cell.
@@ -53,6 +54,10 @@ pub(crate) struct Worker {
     pub(crate) rng: RefCell<Rng>,
     /// Tasks run, empty looks included: what the intervals count.
     tick: Cell<u64>,
+    /// The tick at which the next periodic look is due.
+    next_look: Cell<u64>,
+    /// Periodic looks so far.
+    looks: Cell<u64>,
     /// The self-tuned `global_interval`.
     interval: Cell<u64>,
     /// Tasks taken from the newest-task slot in a row.
@@ -86,6 +91,8 @@ impl Worker {
             cache: Cache::new(shared.pool.clone()),
             rng: RefCell::new(shared.rng_of(index)),
             tick: Cell::new(0),
+            next_look: Cell::new(shared.config.global_interval as u64),
+            looks: Cell::new(0),
             interval: Cell::new(shared.config.global_interval as u64),
             streak: Cell::new(0),
             victim: Cell::new(victim),
@@ -316,10 +323,11 @@ impl Worker {
         let config = &self.shared.config;
         for _ in 0..config.local_budget.min(config.io_interval) {
             let tick = self.count_tick();
-            let periodic = (tick % self.interval.get() == 0).then(|| tick / self.interval.get());
-            let task = match periodic {
-                Some(look) => self.next_outside(look % LOW_LOOK == 0).or_else(|| self.next_local()),
-                None => self.next_local(),
+            let task = if tick < self.next_look.get() {
+                self.next_local()
+            } else {
+                self.next_look.set(tick + self.interval.get());
+                self.look_around()
             };
             let Some(task) = task else {
                 self.tick.set(tick - 1);
@@ -327,6 +335,15 @@ impl Worker {
             };
             self.run(task);
         }
+    }
+
+    /// The periodic look: what waits outside comes before the own tasks, and both before high ones.
+    fn look_around(&self) -> Option<RawTask> {
+        let looks = self.looks.get() + 1;
+        self.looks.set(looks);
+        self.next_outside(looks % LOW_LOOK == 0)
+            .or_else(|| self.next_own())
+            .or_else(|| self.next_local())
     }
 
     fn count_tick(&self) -> u64 {
