@@ -473,6 +473,12 @@ impl Rig {
         }
     }
 
+    /// Whether every task is gone, and the runtime's own unit.
+    pub(super) fn is_root_finished(&self) -> bool {
+        self.worker(self.ledger_of.get()).enter(Group::settle);
+        self.shared.root.is_finished()
+    }
+
     /// Drops every task at its next move, as the end of a runtime does (V5).
     pub(super) fn abort(&self) {
         self.leave_root();
@@ -482,7 +488,7 @@ impl Rig {
             self.shared.for_each_task(|task| unsafe { cancel_task(task.raw()) });
             self.drive();
         }
-        assert!(self.shared.root.is_finished(), "{} units are left", self.shared.root.units());
+        assert!(self.is_root_finished(), "{} units are left", self.shared.root.units());
         assert!(self.shared.tasks().is_empty());
     }
 

@@ -17,7 +17,7 @@ mod injector;
 mod order;
 mod overflow;
 mod priority;
-
+mod random;
 mod settle;
 mod sleep;
 mod slot;
