@@ -18,7 +18,7 @@
 //!
 //! Not here: how often a barrier may be paid (the explore policy of the scheduler), and a counter.
 
-#[cfg(not(loom))]
+#[cfg(all(not(loom), not(filch_tsan)))]
 use std::sync::OnceLock;
 
 #[cfg(all(not(loom), not(filch_tsan)))]
@@ -34,7 +34,7 @@ pub(crate) enum Mode {
     Membarrier,
 }
 
-#[cfg(not(loom))]
+#[cfg(all(not(loom), not(filch_tsan)))]
 static CHOICE: OnceLock<Mode> = OnceLock::new();
 
 /// Written once, by whoever makes the choice; read by every `light()`. False until then (B2).
@@ -48,13 +48,13 @@ pub(crate) fn init() {
 }
 
 /// The mode of this process, chosen now if it was not before.
-#[cfg(not(loom))]
+#[cfg(all(not(loom), not(filch_tsan)))]
 #[inline]
 pub(crate) fn mode() -> Mode {
     *CHOICE.get_or_init(choose)
 }
 
-#[cfg(loom)]
+#[cfg(any(loom, filch_tsan))]
 pub(crate) fn mode() -> Mode {
     Mode::Fence
 }
@@ -98,12 +98,7 @@ fn choose() -> Mode {
     Mode::Membarrier
 }
 
-#[cfg(all(not(loom), filch_tsan))]
-fn choose() -> Mode {
-    Mode::Fence
-}
-
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(all(target_os = "linux", not(loom), not(filch_tsan)))]
 mod system {
     /// One membarrier command; true if the kernel carried it out.
     fn membarrier(command: libc::c_int) -> bool {
@@ -112,7 +107,6 @@ mod system {
         unsafe { libc::syscall(libc::SYS_membarrier, command, flags, cpu) == 0 }
     }
 
-    #[cfg(not(filch_tsan))]
     pub(super) fn register() -> bool {
         membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
             && membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
@@ -126,7 +120,7 @@ mod system {
     }
 }
 
-#[cfg(any(not(target_os = "linux"), loom))]
+#[cfg(any(not(target_os = "linux"), loom, filch_tsan))]
 mod system {
     #[cfg(not(any(loom, filch_tsan)))]
     pub(super) fn register() -> bool {
@@ -140,10 +134,10 @@ mod system {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use std::sync::Barrier;
+    use crossbeam_utils::CachePadded;
 
     use super::*;
-    use crate::base::shim::AtomicU32;
+    use crate::base::shim::{AtomicUsize, spin_loop, yield_now};
 
     #[test]
     fn mode_stays_what_it_was_chosen_to_be() {
@@ -153,34 +147,56 @@ mod tests {
         assert_eq!(mode(), first);
     }
 
-    /// The store-buffer test: without a barrier both sides miss each other within some thousand
-    /// rounds on x86.
+    const ROUNDS: usize = 20_000;
+
+    /// What the two sides of the store-buffer test share. A round stores its own number.
+    #[derive(Default)]
+    struct Litmus {
+        arrived: CachePadded<AtomicUsize>,
+        stored: [CachePadded<AtomicUsize>; 2],
+        seen: [CachePadded<AtomicUsize>; 2],
+    }
+
+    impl Litmus {
+        /// Waits until both sides are here for the `nth` time.
+        fn meet(&self, nth: usize) {
+            // ORDERING: AcqRel, both sides see what the other did before the meeting.
+            self.arrived.fetch_add(1, Ordering::AcqRel);
+            let mut spins = 0;
+            // ORDERING: Acquire, the same.
+            while self.arrived.load(Ordering::Acquire) < 2 * nth {
+                spins += 1;
+                if spins % 1000 == 0 { yield_now() } else { spin_loop() }
+            }
+        }
+
+        /// One side: store, barrier, load the other's, in each round. `jitter` shifts the sides
+        /// against each other, so that some rounds overlap.
+        fn side(&self, me: usize, barrier: impl Fn(), jitter: impl Fn(usize) -> usize) {
+            for round in 1..=ROUNDS {
+                self.meet(2 * round - 1);
+                (0..jitter(round)).for_each(|_| spin_loop());
+                // ORDERING: Relaxed, all three: the barrier under test is the only order.
+                self.stored[me].store(round, Ordering::Relaxed);
+                barrier();
+                let seen = self.stored[1 - me].load(Ordering::Relaxed);
+                self.seen[me].store(seen, Ordering::Relaxed);
+                self.meet(2 * round);
+                // ORDERING: Relaxed, published by the meeting.
+                let both = [0, 1].map(|side| self.seen[side].load(Ordering::Relaxed));
+                assert!(both.contains(&round), "round {round}: both sides missed, {both:?}");
+            }
+        }
+    }
+
     #[test]
     fn light_against_heavy_never_misses_on_both_sides() {
-        const ROUNDS: usize = 5_000;
         init();
-        let (x, y) = (AtomicU32::new(0), AtomicU32::new(0));
-        let gate = Barrier::new(2);
-        for _ in 0..ROUNDS {
-            // ORDERING: Relaxed throughout this test, the barriers under test are the only order;
-            // the rounds are separated by thread creation.
-            x.store(0, Ordering::Relaxed);
-            y.store(0, Ordering::Relaxed);
-            let (saw_y, saw_x) = std::thread::scope(|s| {
-                let heavy_side = s.spawn(|| {
-                    gate.wait();
-                    y.store(1, Ordering::Relaxed);
-                    heavy();
-                    x.load(Ordering::Relaxed)
-                });
-                gate.wait();
-                x.store(1, Ordering::Relaxed);
-                // LIGHT: pairs with heavy() in light_against_heavy_never_misses_on_both_sides
-                light();
-                let saw_y = y.load(Ordering::Relaxed);
-                (saw_y, heavy_side.join().unwrap())
-            });
-            assert!(saw_y == 1 || saw_x == 1, "both sides missed the other's store");
-        }
+        let litmus = Litmus::default();
+        std::thread::scope(|s| {
+            s.spawn(|| litmus.side(0, heavy, |_| 0));
+            // LIGHT: pairs with heavy() in light_against_heavy_never_misses_on_both_sides
+            litmus.side(1, || light(), |round| round % 16);
+        });
     }
 }

@@ -38,7 +38,16 @@ pub(crate) use std::sync::atomic::AtomicU64 as RawAtomicU64;
 #[inline(always)]
 pub(crate) fn fence(order: Ordering) {
     #[cfg(loom)]
-    loom::sync::atomic::fence(order);
+    {
+        // Loom reorders threads only around accesses to the same object, and a fence is none:
+        // without this one it would not try both orders of two fences.
+        loom::lazy_static! {
+            static ref TOUCHED: AtomicUsize = AtomicUsize::new(0);
+        }
+        // ORDERING: Relaxed, must not order anything by itself.
+        TOUCHED.store(0, Ordering::Relaxed);
+        loom::sync::atomic::fence(order);
+    }
     #[cfg(all(not(loom), not(filch_tsan)))]
     std::sync::atomic::fence(order);
     #[cfg(all(not(loom), filch_tsan))]

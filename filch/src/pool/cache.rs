@@ -5,24 +5,102 @@
 //! same order. So the depot is visited at most once per magazine, whatever the order of allocs
 //! and frees (Bonwick and Adams, "Magazines and Vmem", 2001).
 //!
-//! R1. `previous` is empty, or was full when it was put there.
+//! R1. Between calls `previous` is empty or has no room.
 //! R2. The cells of a rack are of the rack's class and of its owner's pool.
+//! R3. A rack belongs to one thread at a time, and a reference to a magazine in it lives only
+//!     within one closure of `Rack` that calls nothing but `Magazine::pop`, `replace`, or `push`
+//!     with room: none of them reaches a rack again.
 //!
 //! Not here: what a magazine is (cell.rs), sharing a rack among threads (mod.rs).
 
-use std::cell::Cell;
+use std::mem::replace;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::Pool;
 use super::cell::{FreeCell, Magazine};
 use super::class::{CAPACITY, CLASSES, CellLayout, Class};
+use crate::base::shim::UnsafeCell;
 
-/// Two magazines of one class.
-#[derive(Default)]
+/// Two magazines of one class. Not `Sync`: one thread at a time.
 struct Rack {
-    loaded: Cell<Magazine>,
-    previous: Cell<Magazine>,
+    loaded: UnsafeCell<Magazine>,
+    previous: UnsafeCell<Magazine>,
+}
+
+impl Rack {
+    fn new() -> Self {
+        Self {
+            loaded: UnsafeCell::new(Magazine::default()),
+            previous: UnsafeCell::new(Magazine::default()),
+        }
+    }
+
+    #[inline(always)]
+    fn pop(&self) -> Option<FreeCell> {
+        self.loaded.with_mut(|loaded| {
+            // SAFETY: R3.
+            let loaded = unsafe { &mut *loaded };
+            loaded.pop()
+        })
+    }
+
+    /// Puts `cell` into `loaded`, or hands it back if that is full.
+    #[inline(always)]
+    fn push(&self, cell: FreeCell) -> Option<FreeCell> {
+        self.loaded.with_mut(|loaded| {
+            // SAFETY: R3, and with room a push allocates nothing.
+            let loaded = unsafe { &mut *loaded };
+            if loaded.has_room() {
+                loaded.push(cell);
+                return None;
+            }
+            Some(cell)
+        })
+    }
+
+    /// Puts `magazine` in the place of `loaded`, and that in the place of `previous`.
+    fn shift(&self, magazine: Magazine) -> Magazine {
+        let loaded = self.loaded.with_mut(|loaded| {
+            // SAFETY: R3.
+            replace(unsafe { &mut *loaded }, magazine)
+        });
+        self.previous.with_mut(|previous| {
+            // SAFETY: R3.
+            replace(unsafe { &mut *previous }, loaded)
+        })
+    }
+
+    /// Swaps the two magazines.
+    fn swap(&self) {
+        let previous = self.shift(Magazine::default());
+        let nothing = self.load(previous);
+        debug_assert!(nothing.is_empty());
+    }
+
+    fn load(&self, magazine: Magazine) -> Magazine {
+        self.loaded.with_mut(|loaded| {
+            // SAFETY: R3.
+            replace(unsafe { &mut *loaded }, magazine)
+        })
+    }
+
+    #[cold]
+    fn pop_previous(&self) -> Option<FreeCell> {
+        self.swap();
+        self.pop()
+    }
+
+    /// Makes room for `cell`: in the other magazine, or in a new one if that is full too.
+    #[cold]
+    fn push_elsewhere(&self, class: Class, cell: FreeCell) -> Option<Magazine> {
+        self.swap();
+        let cell = self.push(cell)?;
+        let mut room = Magazine::with_room(CAPACITY[class.index()]);
+        room.push(cell);
+        self.swap();
+        Some(self.shift(room)).filter(|full| !full.is_empty())
+    }
 }
 
 /// A rack per recycled class.
@@ -30,25 +108,19 @@ pub(super) struct Racks([Rack; CLASSES]);
 
 impl Racks {
     pub(super) fn new() -> Self {
-        Self(std::array::from_fn(|_| Rack::default()))
+        Self(std::array::from_fn(|_| Rack::new()))
     }
 
     /// A cell of a recycled class, if one is here.
     #[inline(always)]
     pub(super) fn alloc(&self, class: Class) -> Option<FreeCell> {
         let rack = &self.0[class.index()];
-        let mut loaded = rack.loaded.take();
-        if loaded.is_empty() {
-            loaded = rack.previous.take();
-        }
-        let cell = loaded.pop();
-        rack.loaded.set(loaded);
-        cell
+        rack.pop().or_else(|| rack.pop_previous())
     }
 
     /// Takes a magazine in after `alloc` found nothing.
     pub(super) fn load(&self, class: Class, magazine: Magazine) {
-        let empty = self.0[class.index()].loaded.replace(magazine);
+        let empty = self.0[class.index()].load(magazine);
         debug_assert!(empty.is_empty(), "loaded over cells");
     }
 
@@ -56,23 +128,15 @@ impl Racks {
     #[inline(always)]
     pub(super) fn free(&self, class: Class, cell: FreeCell) -> Option<Magazine> {
         let rack = &self.0[class.index()];
-        let mut loaded = rack.loaded.take();
-        if loaded.len() < CAPACITY[class.index()] {
-            loaded.push(cell);
-            rack.loaded.set(loaded);
-            return None;
-        }
-        rack.loaded.set(Magazine::of(cell));
-        Some(rack.previous.replace(loaded)).filter(|magazine| !magazine.is_empty())
+        let cell = rack.push(cell)?;
+        rack.push_elsewhere(class, cell)
     }
 
     /// Takes everything out: the magazines that have cells.
     pub(super) fn drain(&self) -> impl Iterator<Item = (Class, Magazine)> {
         Class::all()
             .zip(&self.0)
-            .flat_map(|(class, rack)| {
-                [rack.loaded.take(), rack.previous.take()].map(|magazine| (class, magazine))
-            })
+            .flat_map(|(class, rack)| [0, 1].map(|_| (class, rack.shift(Magazine::default()))))
             .filter(|(_, magazine)| !magazine.is_empty())
     }
 }

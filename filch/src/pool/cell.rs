@@ -1,17 +1,12 @@
 //! Free cells, and magazines of them.
 //!
-//! A free cell is a zero word, a link, and bytes that mean nothing:
-//!
-//! ```text
-//! 0         8         16
-//! | state=0 | link    | ...
-//! ```
+//! A magazine is an array of pointers, not a list through the cells: to pop one cell need not
+//! miss the cache on another, and a sweep reads magazines without touching any cell.
 //!
 //! F1. A [`FreeCell`] is the only claim on its cell: nobody else touches it but for atomic loads
 //!     and failing read-modify-writes of its first word.
 //! F2. The first word of a free cell is zero.
 //! F3. A free cell outside the depot keeps its chunk, hence its pool, alive.
-//! F4. `count` is the length of the list at `head`.
 //!
 //! Not here: how many cells a magazine may hold (class.rs).
 
@@ -19,9 +14,6 @@ use std::ptr::NonNull;
 
 use super::chunk::ChunkPtr;
 use crate::base::shim::{Ordering, RawAtomicU64};
-
-/// Offset of a free cell's link, in bytes: behind the state word.
-const LINK: usize = size_of::<RawAtomicU64>();
 
 /// The state word of a cell.
 ///
@@ -77,66 +69,51 @@ impl FreeCell {
         // SAFETY: F3 or, in the depot, the table that lists the chunk.
         unsafe { ChunkPtr::of(self.0) }
     }
-
-    #[inline(always)]
-    fn link(&self) -> NonNull<Option<NonNull<u8>>> {
-        // SAFETY: every class has room for a word and a link.
-        unsafe { self.0.add(LINK) }.cast()
-    }
 }
 
-/// A list of free cells that moves as one.
+/// Free cells of one class that move as one.
 #[derive(Default)]
-pub(super) struct Magazine {
-    head: Option<NonNull<u8>>,
-    count: u32,
-}
-
-// SAFETY: a magazine is nothing but the FreeCells on its list.
-unsafe impl Send for Magazine {}
+pub(super) struct Magazine(Vec<FreeCell>);
 
 impl Magazine {
+    /// An empty magazine with room for `cells`.
+    pub(super) fn with_room(cells: u32) -> Self {
+        Self(Vec::with_capacity(cells as usize))
+    }
+
+    /// A magazine of one cell, with room for no more.
     pub(super) fn of(cell: FreeCell) -> Self {
-        let mut magazine = Self::default();
-        magazine.push(cell);
-        magazine
+        Self(vec![cell])
     }
 
     #[inline(always)]
-    pub(super) fn len(&self) -> u32 {
-        self.count
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
 
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
-        self.head.is_none()
+        self.0.is_empty()
     }
 
     #[inline(always)]
     pub(super) fn push(&mut self, cell: FreeCell) {
-        // SAFETY: F1, only the owner touches the link of a free cell.
-        unsafe { cell.link().write(self.head) };
-        self.head = Some(cell.0);
-        self.count += 1;
+        self.0.push(cell);
     }
 
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Option<FreeCell> {
-        let cell = FreeCell(self.head?);
-        // SAFETY: F1, and `push` wrote the link.
-        self.head = unsafe { cell.link().read() };
-        self.count -= 1;
-        Some(cell)
+        self.0.pop()
     }
 
-    /// The chunk of each cell, in list order.
+    /// Whether a push needs no memory and stays within the capacity that `with_room` was given.
+    #[inline(always)]
+    pub(super) fn has_room(&self) -> bool {
+        self.0.len() < self.0.capacity()
+    }
+
+    /// The chunk of each cell.
     pub(super) fn chunks(&self) -> impl Iterator<Item = ChunkPtr> {
-        let mut next = self.head;
-        std::iter::from_fn(move || {
-            let cell = FreeCell(next?);
-            // SAFETY: F1, and `push` wrote the link.
-            next = unsafe { cell.link().read() };
-            Some(cell.chunk())
-        })
+        self.0.iter().map(FreeCell::chunk)
     }
 }

@@ -13,7 +13,7 @@ use super::chunk::{CHUNK_BYTES, FIRST_CELL};
 /// Number of classes whose cells are recycled.
 pub(super) const CLASSES: usize = 44;
 
-/// Smallest cell, and the step between small classes, in bytes: a state word and a link.
+/// Smallest cell, the step between small classes and the least alignment, in bytes.
 const QUANTUM: usize = 16;
 
 /// Largest cell of the evenly stepped classes, in bytes.
@@ -145,4 +145,4 @@ const _: () = assert!(Class::holding(POOLED_MAX).index() == CLASSES - 1);
 const _: () = assert!(Class::holding(POOLED_MAX).cell_bytes() == POOLED_MAX);
 const _: () = assert!(Class::holding(EVEN_MAX + 1).index() == EVEN);
 // K1 for alignments up to FIRST_CELL: the uneven classes step by multiples of it.
-const _: () = assert!(EVEN_MAX / 4 % 128 == 0 && FIRST_CELL.is_multiple_of(128));
+const _: () = assert!((EVEN_MAX / 4).is_multiple_of(128) && FIRST_CELL.is_multiple_of(128));

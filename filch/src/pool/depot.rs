@@ -10,7 +10,8 @@
 //!     `carved` is the sum of all `held`.
 //! D4. A chunk leaves the table only when none of its cells is outside the depot.
 //!
-//! Trimming: a sweep looks at every free cell of the class, under the lock. It runs when the
+//! Trimming: a sweep looks at the pointer to every free cell of the class, under the lock, and at
+//! chunk headers, never at cells (measured: see tests/cost.rs). It runs when the
 //! depot holds more than `threshold` cells and more than are in use; the next threshold is at
 //! least twice this one and twice what is left, so each free pays for two looks at most, and a
 //! load that comes in waves stops being trimmed after a few. [`Depot::trim`] ends an interval: it
@@ -19,7 +20,7 @@
 //!
 //! Not here: the lock (mod.rs), private magazines (cache.rs).
 
-use std::mem::take;
+use std::mem::{replace, take};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -118,7 +119,7 @@ impl Depot {
             return Magazine::of(self.take_single(pool, cell));
         }
         if let Some(magazine) = self.stock.pop() {
-            self.free -= magazine.len() as usize;
+            self.free -= magazine.len();
             self.low = self.low.min(self.free);
             return magazine;
         }
@@ -126,22 +127,23 @@ impl Depot {
     }
 
     fn carve(&mut self, pool: &Arc<Pool>) -> Magazine {
+        let capacity = CAPACITY[self.class.index()];
         let wanted = self.batch;
-        self.batch = (wanted * 2).min(CAPACITY[self.class.index()]);
+        self.batch = (wanted * 2).min(capacity);
         let chunk = match self.fresh {
             Some(chunk) => chunk,
             None => self.enlist(ChunkPtr::shared(Arc::clone(pool), self.class)),
         };
         self.fresh = Some(chunk);
-        let mut magazine = Magazine::default();
-        while magazine.len() < wanted {
+        let mut magazine = Magazine::with_room(capacity);
+        while magazine.len() < wanted as usize {
             let Some(cell) = chunk.carve(&mut self.locked) else {
                 self.fresh = None;
                 break;
             };
             magazine.push(cell);
         }
-        self.carved += magazine.len() as usize;
+        self.carved += magazine.len();
         if magazine.is_empty() {
             return self.carve(pool);
         }
@@ -177,7 +179,7 @@ impl Depot {
         debug_assert!(!magazine.is_empty());
         match self.phase {
             Phase::Recycling => {
-                self.free += magazine.len() as usize;
+                self.free += magazine.len();
                 self.stock.push(magazine);
                 self.trim_if_bloated()
             }
@@ -276,16 +278,18 @@ impl Depot {
     /// Drops the cells of chunks that go from `stock`, and packs the others into full magazines.
     fn restock(&mut self) {
         let capacity = CAPACITY[self.class.index()];
-        let mut packed = Magazine::default();
+        let mut packed = Magazine::with_room(capacity);
         for mut magazine in take(&mut self.stock) {
             while let Some(cell) = magazine.pop() {
                 let fate = cell.chunk().guarded(&mut self.locked, |guarded| guarded.fate);
-                if fate == Fate::Stays {
-                    packed.push(cell);
+                if fate == Fate::Goes {
+                    continue;
                 }
-                if packed.len() == capacity {
-                    self.stock.push(take(&mut packed));
+                if !packed.has_room() {
+                    let full = replace(&mut packed, Magazine::with_room(capacity));
+                    self.stock.push(full);
                 }
+                packed.push(cell);
             }
         }
         if !packed.is_empty() {

@@ -45,15 +45,16 @@ pub(crate) use cache::Cache;
 use cache::Racks;
 use cell::{FreeCell, Magazine};
 pub(crate) use class::CellLayout;
-use class::{CLASSES, Class};
+use class::Class;
 use depot::Depot;
 
-/// Racks shared by threads without a cache; a power of two (guessed).
+/// Racks shared by threads without a cache (guessed). One under loom: the hash is not repeatable.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
 
 /// The task cells of one runtime.
 pub(crate) struct Pool {
-    depots: [CachePadded<Mutex<Depot>>; CLASSES + 1],
+    /// By class, the dedicated one last.
+    depots: Box<[CachePadded<Mutex<Depot>>]>,
     shards: [Arc<Shard>; SHARDS],
 }
 
@@ -88,12 +89,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Pool {
     /// An empty pool. Someone must [`close`](Self::close) it (P5).
     pub(crate) fn new() -> Arc<Self> {
-        let mut classes = Class::all();
+        let depot = |class| CachePadded::new(Mutex::new(Depot::new(class)));
         Arc::new(Self {
-            depots: std::array::from_fn(|_| {
-                let class = classes.next().expect("as many classes as depots");
-                CachePadded::new(Mutex::new(Depot::new(class)))
-            }),
+            depots: Class::all().map(depot).collect(),
             shards: std::array::from_fn(|_| {
                 Arc::new(Shard(CachePadded::new(Mutex::new(Some(Racks::new())))))
             }),
@@ -102,6 +100,14 @@ impl Pool {
 
     fn depot(&self, class: Class) -> MutexGuard<'_, Depot> {
         lock(&self.depots[class.index()])
+    }
+
+    /// The calling thread's shard, by a hash of where its thread-locals are.
+    fn shard(&self) -> &Arc<Shard> {
+        thread_local!(static PLACE: u8 = const { 0 });
+        let address = PLACE.with(|place| std::ptr::from_ref(place).addr() as u64);
+        let hash = (address >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        &self.shards[hash as usize % self.shards.len()]
     }
 
     /// A magazine with at least one cell.
@@ -125,7 +131,7 @@ impl Pool {
         if cell.class() == Class::DEDICATED {
             return self.alloc_single(cell);
         }
-        let shard = lock(&self.shards[shard_of_thread()].0);
+        let shard = lock(&self.shard().0);
         let Some(racks) = shard.as_ref() else {
             drop(shard);
             return self.alloc_single(cell);
@@ -167,7 +173,7 @@ impl Pool {
             return Self::put_claimed(class, Magazine::of(cell));
         }
         // P3: once the cell is in the shard, closing may free pool and chunk under our feet.
-        let shard = Arc::clone(&fixed.pool.shards[shard_of_thread()]);
+        let shard = Arc::clone(fixed.pool.shard());
         match shard.free(class, cell) {
             ShardFree::Kept => {}
             ShardFree::Overflow(full) => Self::put_claimed(class, full),
@@ -258,11 +264,4 @@ impl Shard {
             },
         }
     }
-}
-
-/// The calling thread's shard: a hash of where its thread-locals are.
-fn shard_of_thread() -> usize {
-    thread_local!(static PLACE: u8 = const { 0 });
-    let address = PLACE.with(|place| std::ptr::from_ref(place).addr() as u64);
-    ((address >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % SHARDS
 }

@@ -24,10 +24,19 @@ pub(super) fn number(item: NonNull<Item>) -> usize {
 
 #[cfg(not(loom))]
 mod threads {
+    use std::thread::ScopedJoinHandle;
+
     use crate::base::shim::{AtomicU32, Ordering};
 
     /// Items per stress test.
     pub(crate) const STRESS: usize = 100_000;
+
+    /// Waits for scoped threads one by one: ThreadSanitizer sees a join, not the end of a scope.
+    pub(crate) fn join_all(threads: Vec<ScopedJoinHandle<'_, ()>>) {
+        for thread in threads {
+            thread.join().expect("a thread of the test panicked");
+        }
+    }
 
     /// Counts how often each item was taken.
     pub(crate) struct Tally(Vec<AtomicU32>);

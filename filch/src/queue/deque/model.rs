@@ -84,6 +84,24 @@ fn loom_pop_and_push_again_against_steals() {
     });
 }
 
+/// The thief may learn of an item from the `bottom` that a pop stored, not the one of its push.
+#[test]
+fn loom_push_and_pop_against_steal() {
+    explore(4, || {
+        let deque = deque_of(2, 0);
+        let victim = Arc::clone(&deque);
+        let thief = thread::spawn(move || steal(&victim, 1));
+        for n in 0..2 {
+            // SAFETY: this thread is the owner.
+            unsafe { deque.push(item(n)) };
+        }
+        let mut taken: Vec<_> = pop(&deque).into_iter().collect();
+        taken.extend(thief.join().unwrap());
+        taken.extend(std::iter::from_fn(|| pop(&deque)));
+        assert_each_once(taken, 2);
+    });
+}
+
 #[test]
 fn loom_grow_against_steal() {
     explore(4, || {

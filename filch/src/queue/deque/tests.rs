@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::base::shim::AtomicBool;
-use crate::queue::testing::{Item, STRESS, Tally, item, number};
+use crate::queue::testing::{Item, STRESS, Tally, item, join_all, number};
 
 /// A deque whose test is its owner.
 struct Owned(Deque<Item>);
@@ -128,9 +128,7 @@ fn every_item_is_taken_once_under_theft() {
     let tally = Tally::new(STRESS);
     let over = AtomicBool::new(false);
     std::thread::scope(|s| {
-        for _ in 0..3 {
-            s.spawn(|| thief(&deque.0, &tally, &over));
-        }
+        let thieves = (0..3).map(|_| s.spawn(|| thief(&deque.0, &tally, &over))).collect();
         let mut next = 0;
         while next < STRESS {
             let burst = next..STRESS.min(next + 1 + next % 5);
@@ -143,6 +141,7 @@ fn every_item_is_taken_once_under_theft() {
         }
         // ORDERING: Release pairs with the Acquire in `thief`: the deque is empty by then.
         over.store(true, Ordering::Release);
+        join_all(thieves);
     });
     tally.assert_complete();
 }

@@ -9,7 +9,17 @@ use crate::queue::testing::{Node, assert_each_once, explore, node, open};
 fn take(injector: &Injector<Node>, start: usize) -> Vec<usize> {
     let mut out = Vec::new();
     injector.pop_batch(2, start, &mut |node| out.push(open(node)));
+    injector.shards.iter().for_each(assert_counts_in_order);
     out
+}
+
+/// I3, which the saturating difference in `len` would hide.
+fn assert_counts_in_order(shard: &Shard<Node>) {
+    // ORDERING: as in `Shard::len`.
+    let popped = shard.takers().popped.load(Ordering::Acquire);
+    // ORDERING: as in `Shard::len`.
+    let pushed = shard.pushed().load(Ordering::Relaxed);
+    assert!(popped <= pushed, "{popped} popped of {pushed} pushed");
 }
 
 fn pushers_against_takers(shards: usize) {

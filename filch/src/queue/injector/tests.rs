@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::base::shim::AtomicUsize;
-use crate::queue::testing::{Node, STRESS, Tally, chain, node, open};
+use crate::queue::testing::{Node, STRESS, Tally, chain, join_all, node, open};
 
 fn push(injector: &Injector<Node>, n: usize, hint: usize) {
     // SAFETY: a fresh node, left alone until it is popped.
@@ -126,15 +126,16 @@ fn every_item_is_taken_once_by_many() {
     let tally = Tally::new(EACH * PUSHERS);
     let taken = AtomicUsize::new(0);
     std::thread::scope(|s| {
+        let mut threads = Vec::new();
         for pusher in 0..PUSHERS {
             let injector = &injector;
-            s.spawn(move || {
+            threads.push(s.spawn(move || {
                 (pusher * EACH..(pusher + 1) * EACH).for_each(|n| push(injector, n, pusher));
-            });
+            }));
         }
         for taker in 0..3 {
             let (injector, tally, taken) = (&injector, &tally, &taken);
-            s.spawn(move || {
+            threads.push(s.spawn(move || {
                 // ORDERING: Relaxed, a count that ends the loop.
                 while taken.load(Ordering::Relaxed) < EACH * PUSHERS {
                     assert!(injector.len() <= EACH * PUSHERS);
@@ -146,8 +147,9 @@ fn every_item_is_taken_once_by_many() {
                         std::thread::yield_now();
                     }
                 }
-            });
+            }));
         }
+        join_all(threads);
     });
     assert!(injector.is_empty());
     tally.assert_complete();

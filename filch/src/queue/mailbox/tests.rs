@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
-use crate::queue::testing::{Node, STRESS, Tally, chain, node, open};
+use crate::queue::testing::{Node, STRESS, Tally, chain, join_all, node, open};
 
 /// A mailbox whose test is its owner.
 struct Owned(Mailbox<Node>);
@@ -118,9 +118,10 @@ fn every_item_arrives_once_and_in_its_pushers_order() {
     let mailbox = Owned::new();
     let tally = Tally::new(STRESS);
     std::thread::scope(|s| {
+        let mut pushers = Vec::new();
         for pusher in 0..PUSHERS {
             let mailbox = &mailbox;
-            s.spawn(move || {
+            pushers.push(s.spawn(move || {
                 let mut numbers = pusher * EACH..(pusher + 1) * EACH;
                 while !numbers.is_empty() {
                     let piece =
@@ -128,7 +129,7 @@ fn every_item_arrives_once_and_in_its_pushers_order() {
                     numbers.start = piece.end;
                     mailbox.0.push_chain(chain(piece).unwrap());
                 }
-            });
+            }));
         }
         let mut last = [None; PUSHERS];
         let mut count = 0;
@@ -145,6 +146,7 @@ fn every_item_arrives_once_and_in_its_pushers_order() {
                 Pop::Empty | Pop::Stalled => std::thread::yield_now(),
             }
         }
+        join_all(pushers);
     });
     assert_eq!(mailbox.pop(), None);
     tally.assert_complete();

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::base::shim::{AtomicBool, spin_loop};
-use crate::queue::testing::{Item, STRESS, Tally, item, number};
+use crate::queue::testing::{Item, STRESS, Tally, item, join_all, number};
 
 /// A ring whose test is its owner.
 struct Owned(Ring<Item>);
@@ -240,19 +240,18 @@ fn every_item_is_taken_once_under_theft() {
     let tally = Tally::new(STRESS);
     let over = AtomicBool::new(false);
     std::thread::scope(|s| {
-        for _ in 0..3 {
-            s.spawn(|| thief(&ring, &tally, &over));
-        }
-        s.spawn(|| {
+        let mut others: Vec<_> = (0..3).map(|_| s.spawn(|| thief(&ring, &tally, &over))).collect();
+        others.push(s.spawn(|| {
             // ORDERING: Relaxed, the flag only ends the loop.
             while !over.load(Ordering::Relaxed) {
                 assert!(ring.0.len() <= 64);
                 spin_loop();
             }
-        });
+        }));
         owner(&ring, &tally);
         // ORDERING: Release pairs with the Acquire in `thief`: the ring is empty by then.
         over.store(true, Ordering::Release);
+        join_all(others);
     });
     tally.assert_complete();
 }
