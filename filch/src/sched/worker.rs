@@ -22,7 +22,7 @@ use std::time::Instant;
 use super::core::EventCore;
 use super::shared::{Lane, Phase, Shared, Slot, lock};
 use crate::base::rng::Rng;
-use crate::base::shim::Ordering;
+use crate::base::shim::{Ordering, fence};
 use crate::idle;
 use crate::pool::Cache;
 use crate::queue::mailbox::Pop;
@@ -422,6 +422,20 @@ impl Worker {
     pub(crate) fn stop_searching(&self) {
         self.searching.set(false);
         if self.lane().idle.found() == idle::Owes::Notify {
+            self.pass_on();
+        }
+    }
+
+    /// Pays the notify that the last searcher owes (I4), if there is anything to pay for.
+    ///
+    /// Who pushed while we searched relied on us; who pushes from now on sees that nobody searches.
+    /// So a look after the fence finds whatever needs somebody, and a wake for nothing is saved: it
+    /// would cost more than the task in hand waited for.
+    pub(crate) fn pass_on(&self) {
+        // ORDERING: SeqCst pairs with the fence in `Idle::notify`: a pusher that saw us search has
+        // pushed before, and we see it.
+        fence(Ordering::SeqCst);
+        if self.lane().has_ready(&self.shared.slots) {
             self.shared.notify(self.lane());
         }
     }
