@@ -11,10 +11,11 @@ use std::sync::mpsc::{self, Sender};
 use super::sentry;
 use super::shared::{Lane, Parts, Phase, Shared, lock};
 use super::worker::{Flow, Worker};
+use crate::base::shim::Ordering;
 use crate::base::{barrier, thread};
 use crate::config::hooks::{Role, ThreadHook, WorkerInfo};
 use crate::error::BuildError;
-use crate::task::group::guard_user_code;
+use crate::task::group::{Group, guard_user_code};
 
 /// Makes a runtime and starts its threads.
 pub(crate) fn start(parts: Parts) -> Result<Arc<Shared>, BuildError> {
@@ -178,6 +179,8 @@ impl Worker {
         if !lane.crew.stand_by(self.index()) {
             return true;
         }
+        // C4: it may be long before this thread runs a task again, or never.
+        Group::settle();
         self.leave_lane();
         let keep_alive = shared.config.spare_keep_alive;
         let until = shared.clock.now() + keep_alive;
@@ -196,6 +199,9 @@ impl Worker {
 
     fn is_empty_handed(&self) -> bool {
         let slot = self.slot();
-        !self.has_private() && !self.has_pinned() && slot.ring.is_empty() && slot.deque.is_empty()
+        // ORDERING: Relaxed, only this thread fills the newest-task slot.
+        let no_newest = slot.newest.load(Ordering::Relaxed).is_null();
+        let nothing_pinned = !self.has_private() && !self.has_pinned();
+        no_newest && nothing_pinned && slot.ring.is_empty() && slot.deque.is_empty()
     }
 }

@@ -17,7 +17,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::core::EventCore;
 use super::shared::{Lane, Phase, Shared, Slot, lock};
@@ -33,6 +33,9 @@ use crate::task::state::Start;
 
 /// How long an outside task should wait for the periodic look at most. Guessed, as in Tokio.
 const GLOBAL_LOOK_NS: u64 = 200_000;
+
+/// A sleep that is shorter costs more than it saves: about two thread switches. Guessed.
+const SHORT_SLEEP: Duration = Duration::from_micros(20);
 
 /// Whether the loop goes on.
 #[must_use]
@@ -54,6 +57,8 @@ pub(crate) struct Worker {
     interval: Cell<u64>,
     /// Tasks taken from the newest-task slot in a row.
     pub(crate) streak: Cell<usize>,
+    /// Tries with a pause that a search may take (X4 of `steal`).
+    pub(crate) patience: Cell<usize>,
     /// Where the last steal succeeded.
     pub(crate) victim: Cell<usize>,
     /// K3.
@@ -66,7 +71,8 @@ pub(crate) struct Worker {
     private: RefCell<VecDeque<RawTask>>,
     /// Pinned tasks that are alive; each holds a clone.
     pins: Rc<()>,
-    awake_since: Cell<Instant>,
+    /// When the worker last woke, fell asleep or told the time.
+    since: Cell<Instant>,
     aborting: Cell<bool>,
 }
 
@@ -85,13 +91,14 @@ impl Worker {
             tick: Cell::new(0),
             interval: Cell::new(shared.config.global_interval as u64),
             streak: Cell::new(0),
+            patience: Cell::new(shared.config.explore_yields),
             victim: Cell::new(victim),
             searching: Cell::new(false),
             in_lane: Cell::new(false),
             armed: Cell::new(false),
             private: RefCell::new(VecDeque::new()),
             pins: Rc::new(()),
-            awake_since: Cell::new(shared.clock.now()),
+            since: Cell::new(shared.clock.now()),
             aborting: Cell::new(false),
             shared,
             index,
@@ -118,6 +125,7 @@ impl Worker {
     /// Leaves the slot. Its queues are empty, or visible to others and announced.
     pub(crate) fn leave(self) {
         debug_assert!(self.private.borrow().is_empty() && !self.has_pinned());
+        Group::settle();
         if self.in_lane.get() {
             self.leave_lane();
         }
@@ -262,7 +270,7 @@ impl Worker {
     }
 
     /// Sleeps in the event core.
-    pub(crate) fn park(&self, timeout: Option<std::time::Duration>) {
+    pub(crate) fn park(&self, timeout: Option<Duration>) {
         self.core.borrow_mut().park(timeout);
     }
 
@@ -323,7 +331,7 @@ impl Worker {
     /// Sets the interval of the periodic look by how long tasks take here.
     fn tune(&self, ran: u64) {
         let now = self.shared.tell_time();
-        let since = self.awake_since.replace(now);
+        let since = self.since.replace(now);
         let spent = now.saturating_duration_since(since).as_nanos() as u64;
         self.slot().counters.busy_ns.add(spent);
         let each = spent / ran.max(1);
@@ -443,14 +451,18 @@ impl Worker {
     /// Bookkeeping around a sleep.
     pub(crate) fn falls_asleep(&self) {
         let now = self.shared.tell_time();
-        let spent = now.saturating_duration_since(self.awake_since.get());
+        let spent = now.saturating_duration_since(self.since.replace(now));
         let counters = &self.slot().counters;
         counters.busy_ns.add(spent.as_nanos() as u64);
         counters.parks.add(1);
     }
 
     pub(crate) fn wakes_up(&self) {
-        self.awake_since.set(self.shared.tell_time());
+        let now = self.shared.tell_time();
+        let slept = now.saturating_duration_since(self.since.replace(now));
+        if slept < SHORT_SLEEP {
+            self.gain_patience();
+        }
     }
 }
 
