@@ -94,7 +94,7 @@ impl Worker {
             let mut first = None;
             let taken = lane.injector.steal_from(victim - width, share, &mut |item| match first {
                 None => first = Some(RawTask(item)),
-                Some(_) => self.take_in(RawTask(item)),
+                Some(_) => self.push_ring(RawTask(item)),
             });
             (first, taken)
         } else if lane.slot_of(victim as u32) == self.index() {

@@ -2,7 +2,8 @@
 //!
 //! A step serves them in one order: events, inbound and private tasks, timers, slot and ring (or
 //! deque) up to `local_budget` tasks, injector and spill, steal, park. Every `global_interval`
-//! tasks the injector comes before the ring; every fourth such time the low queue comes first.
+//! tasks a look around gives each of low queue, injector, spill and own queue its turn to come
+//! first, before high tasks.
 //!
 //! K1. A worker is used by its own thread only; what user code reaches through the context is
 //!     reached by shared reference, so every field that changes is a cell.
@@ -53,6 +54,10 @@ pub(crate) struct Worker {
     pub(crate) rng: RefCell<Rng>,
     /// Tasks run, empty looks included: what the intervals count.
     tick: Cell<u64>,
+    /// The tick at which the next periodic look is due.
+    next_look: Cell<u64>,
+    /// Periodic looks so far.
+    looks: Cell<u64>,
     /// The self-tuned `global_interval`.
     interval: Cell<u64>,
     /// Tasks taken from the newest-task slot in a row.
@@ -89,6 +94,8 @@ impl Worker {
             cache: Cache::new(shared.pool.clone()),
             rng: RefCell::new(shared.rng_of(index)),
             tick: Cell::new(0),
+            next_look: Cell::new(shared.config.global_interval as u64),
+            looks: Cell::new(0),
             interval: Cell::new(shared.config.global_interval as u64),
             streak: Cell::new(0),
             patience: Cell::new(shared.config.explore_yields),
@@ -229,8 +236,20 @@ impl Worker {
 
     /// One round over all sources, in the order of the file header.
     pub(crate) fn step(&self) -> Flow {
+        match self.serve() {
+            Served::Something => Flow::Continue,
+            Served::Stop => Flow::Stop,
+            Served::Nothing => {
+                self.sleep();
+                Flow::Continue
+            }
+        }
+    }
+
+    /// All of a step but its sleep.
+    pub(super) fn serve(&self) -> Served {
         if self.see_phase() == Flow::Stop {
-            return Flow::Stop;
+            return Served::Stop;
         }
         let before = self.tick.get();
         self.events();
@@ -239,14 +258,14 @@ impl Worker {
         self.run_local();
         if self.tick.get() != before {
             self.tune(self.tick.get() - before);
-            return Flow::Continue;
+            return Served::Something;
         }
         match self.find() {
             Found::Task(task) => self.run(task),
-            Found::Stop => return Flow::Stop,
-            Found::Nothing => self.sleep(),
+            Found::Stop => return Served::Stop,
+            Found::Nothing => return Served::Nothing,
         }
-        Flow::Continue
+        Served::Something
     }
 
     /// Reads how far the end has come.
@@ -309,10 +328,11 @@ impl Worker {
         let config = &self.shared.config;
         for _ in 0..config.local_budget.min(config.io_interval) {
             let tick = self.count_tick();
-            let periodic = (tick % self.interval.get() == 0).then(|| tick / self.interval.get());
-            let task = match periodic {
-                Some(look) => self.next_outside(look).or_else(|| self.next_local()),
-                None => self.next_local(),
+            let task = if tick < self.next_look.get() {
+                self.next_local()
+            } else {
+                self.next_look.set(tick + self.interval.get());
+                self.look_around()
             };
             let Some(task) = task else {
                 self.tick.set(tick - 1);
@@ -320,6 +340,22 @@ impl Worker {
             };
             self.run(task);
         }
+    }
+
+    /// The periodic look: each source has its turn to come first, and all come before high tasks.
+    fn look_around(&self) -> Option<RawTask> {
+        let look = self.looks.get() + 1;
+        self.looks.set(look);
+        let first = match look % 4 {
+            0 => self.next_low(),
+            1 => None,
+            2 => self.next_oldest_spilled(),
+            _ => self.next_own(),
+        };
+        first
+            .or_else(|| self.next_injected())
+            .or_else(|| self.next_own())
+            .or_else(|| self.next_local())
     }
 
     fn count_tick(&self) -> u64 {
@@ -338,9 +374,11 @@ impl Worker {
         if each > 0 {
             let longest = 2 * self.shared.config.global_interval as u64;
             let aim = (GLOBAL_LOOK_NS / each).clamp(2, longest);
-            // One part in eight of the new value: a single long task does not move it far.
-            let tuned = (7 * self.interval.get() + aim).div_ceil(8);
-            self.interval.set(tuned.clamp(2, longest));
+            // One part in eight of the new value: a single long task does not move it far. Rounded
+            // towards the aim, so that it gets there.
+            let now = self.interval.get();
+            let mixed = 7 * now + aim;
+            self.interval.set(if aim < now { mixed / 8 } else { mixed.div_ceil(8) });
         }
     }
 
@@ -351,7 +389,12 @@ impl Worker {
         }
         // C4: nothing of a group may stay here while we look around or sleep.
         Group::settle();
-        self.explore()
+        // Settling may have ended a group, whose waiter is then woken here. The newest-task slot
+        // is no source of the second look, because nobody else fills it.
+        match self.next_local() {
+            Some(task) => Found::Task(task),
+            None => self.explore(),
+        }
     }
 
     /// Runs a task whose entry this worker has taken out of a queue.
@@ -464,6 +507,15 @@ impl Worker {
             self.gain_patience();
         }
     }
+}
+
+/// What came of a look at every source.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Served {
+    Something,
+    Nothing,
+    Stop,
 }
 
 /// What came of looking beyond the own queues.
