@@ -63,12 +63,27 @@ impl Worker {
         unsafe { self.slot().deque.pop() }.map(RawTask)
     }
 
-    /// The periodic look at what waits outside.
-    pub(crate) fn next_outside(&self, low_first: bool) -> Option<RawTask> {
-        if low_first && let Some(task) = self.next_low() {
-            return Some(task);
-        }
-        self.next_injected()
+    /// The periodic look at what waits outside, number `look`: mostly the injector, every fourth
+    /// time a low task, every fourth time the oldest that was spilled.
+    pub(crate) fn next_outside(&self, look: u64) -> Option<RawTask> {
+        let rare = match look % 4 {
+            0 => self.next_low(),
+            2 => self.lane().spill.pop_oldest_task().map(RawTask),
+            _ => None,
+        };
+        rare.or_else(|| self.next_injected())
+    }
+
+    /// The newest batch that a full ring gave up: the first to run, the others into our ring,
+    /// which is empty.
+    pub(crate) fn next_spilled(&self) -> Option<RawTask> {
+        let batch = self.lane().spill.pop_newest()?;
+        let moved = batch.len();
+        let mut batch = batch.into_iter().map(RawTask);
+        let first = batch.next();
+        batch.for_each(|task| self.push_ring(task));
+        self.announce_moved(moved);
+        first
     }
 
     /// A fair share of the injector: the first to run, the others into the ring (N2). Jobs come

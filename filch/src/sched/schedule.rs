@@ -22,7 +22,7 @@ use super::shared::{Lane, Shared};
 use super::worker::Worker;
 use crate::base::shim::Ordering;
 use crate::idle::Notify;
-use crate::queue::mailbox::Chain;
+use crate::queue::spill::Batch;
 use crate::task::context;
 use crate::task::header::{Header, Kind, RawTask};
 use crate::task::state::Priority;
@@ -177,30 +177,31 @@ impl Worker {
         }
     }
 
-    /// Appends to the ring; when it is full, the oldest go to the injector first.
+    /// Appends to the ring; when it is full, the oldest are spilled first.
+    #[inline]
     pub(crate) fn push_ring(&self, task: RawTask) {
-        let slot = self.slot();
         // SAFETY: S3, we are the owner.
-        let Err(full) = (unsafe { slot.ring.push(task.0) }) else { return };
-        slot.counters.overflows.add(1);
-        let mut chain: Option<Chain<Header>> = None;
-        let mut add = |item: NonNull<Header>| match &mut chain {
-            // SAFETY: an entry that left the ring is ours, and lives until it is popped (T4).
-            Some(chain) => unsafe { chain.push(item) },
-            // SAFETY: as above.
-            None => chain = Some(unsafe { Chain::new(item) }),
-        };
-        let batch = self.shared().config.outbound_batch_or_default();
-        // SAFETY: S3, we are the owner.
-        unsafe { slot.ring.take_oldest(batch, &mut add) };
-        // SAFETY: S3, we are the owner.
-        if let Err(full) = unsafe { slot.ring.push(full.0) } {
-            // A thief is at work on the ring: the new task goes out alone.
-            add(full.0);
+        if let Err(full) = unsafe { self.slot().ring.push(task.0) } {
+            self.overflow(full.0);
         }
-        if let Some(chain) = chain {
-            self.lane().injector.push_chain(chain, self.index());
-            self.shared().notify(self.lane());
+    }
+
+    #[cold]
+    fn overflow(&self, task: NonNull<Header>) {
+        let (slot, lane) = (self.slot(), self.lane());
+        slot.counters.overflows.add(1);
+        let most = self.shared().config.outbound_batch_or_default();
+        let mut batch = Batch::with_capacity(most);
+        // SAFETY: S3, we are the owner.
+        unsafe { slot.ring.take_oldest(most, &mut |item| batch.push_back(item)) };
+        // SAFETY: S3, we are the owner.
+        if let Err(full) = unsafe { slot.ring.push(task) } {
+            // A thief is at work on the ring: the new task goes out alone.
+            batch.push_back(full.0);
+        }
+        if !batch.is_empty() {
+            lane.spill.push(batch);
+            self.shared().notify(lane);
         }
     }
 

@@ -31,6 +31,7 @@ use crate::queue::deque::Deque;
 use crate::queue::injector::Injector;
 use crate::queue::mailbox::Mailbox;
 use crate::queue::ring::Ring;
+use crate::queue::spill::Spill;
 use crate::task::group::{Fallout, Group, GroupRef, Home, Hook};
 use crate::task::header::{Header, Kind};
 use crate::timer::Clock;
@@ -85,8 +86,10 @@ pub(crate) enum Phase {
 /// The workers of one kind of work, with what they share.
 pub(crate) struct Lane {
     pub(crate) role: Role,
-    /// Normal work from outside and overflow.
+    /// Normal work from outside.
     pub(crate) injector: Injector<Header>,
+    /// What full rings gave up.
+    pub(crate) spill: Spill<Header>,
     pub(crate) high: Injector<Header>,
     pub(crate) low: Injector<Header>,
     pub(crate) idle: Idle,
@@ -273,6 +276,7 @@ impl Lane {
     pub(crate) fn has_ready(&self, slots: &[CachePadded<Slot>]) -> bool {
         !self.high.is_empty()
             || !self.injector.is_empty()
+            || !self.spill.is_empty()
             || !self.low.is_empty()
             || self.occupied(slots).any(|slot| !slot.ring.is_empty() || !slot.deque.is_empty())
     }
@@ -325,6 +329,7 @@ fn plan_lane(config: &Config, role: Role, start: usize, workers: usize, spares: 
     Lane {
         role,
         injector: Injector::new(config.injector_shards),
+        spill: Spill::new(),
         high: Injector::new(1),
         low: Injector::new(1),
         idle: Idle::new(),

@@ -43,7 +43,7 @@ impl Worker {
         self.searching.set(resumed.cause == Cause::Chosen);
         self.set_armed(resumed.sentry);
         if resumed.owes == Owes::Notify {
-            self.shared().notify(self.lane());
+            self.pass_on();
         }
     }
 }

@@ -55,7 +55,10 @@ impl Worker {
     pub(crate) fn sweep(&self) -> Option<RawTask> {
         let all = self.lane().width() + self.lane().injector.shards();
         let start = self.rng.borrow_mut().below(all);
-        (0..all).find_map(|i| self.try_victim((start + i) % all)).or_else(|| self.next_low())
+        (0..all)
+            .find_map(|i| self.try_victim((start + i) % all))
+            .or_else(|| self.next_spilled())
+            .or_else(|| self.next_low())
     }
 
     /// One try at one victim: half of a ring, one job of a deque, or a share of a shard.

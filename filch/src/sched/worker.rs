@@ -1,8 +1,8 @@
 //! A worker: one thread's loop over its sources.
 //!
 //! A step serves them in one order: events, inbound and private tasks, timers, slot and ring (or
-//! deque) up to `local_budget` tasks, injector, steal, park. Every `global_interval` tasks the
-//! injector comes before the ring, and every fourth such time the low queue comes first.
+//! deque) up to `local_budget` tasks, injector and spill, steal, park. Every `global_interval`
+//! tasks the injector comes before the ring; every fourth such time the low queue comes first.
 //!
 //! K1. A worker is used by its own thread only; what user code reaches through the context is
 //!     reached by shared reference, so every field that changes is a cell.
@@ -22,7 +22,7 @@ use std::time::Instant;
 use super::core::EventCore;
 use super::shared::{Lane, Phase, Shared, Slot, lock};
 use crate::base::rng::Rng;
-use crate::base::shim::Ordering;
+use crate::base::shim::{Ordering, fence};
 use crate::idle;
 use crate::pool::Cache;
 use crate::queue::mailbox::Pop;
@@ -33,9 +33,6 @@ use crate::task::state::Start;
 
 /// How long an outside task should wait for the periodic look at most. Guessed, as in Tokio.
 const GLOBAL_LOOK_NS: u64 = 200_000;
-
-/// One in so many periodic looks begins with the low queue.
-const LOW_LOOK: u64 = 4;
 
 /// Whether the loop goes on.
 #[must_use]
@@ -306,7 +303,7 @@ impl Worker {
             let tick = self.count_tick();
             let periodic = (tick % self.interval.get() == 0).then(|| tick / self.interval.get());
             let task = match periodic {
-                Some(look) => self.next_outside(look % LOW_LOOK == 0).or_else(|| self.next_local()),
+                Some(look) => self.next_outside(look).or_else(|| self.next_local()),
                 None => self.next_local(),
             };
             let Some(task) = task else {
@@ -341,7 +338,7 @@ impl Worker {
 
     /// Looks outside of the worker's own queues: injector, then others.
     fn find(&self) -> Found {
-        if let Some(task) = self.next_injected() {
+        if let Some(task) = self.next_injected().or_else(|| self.next_spilled()) {
             return Found::Task(task);
         }
         // C4: nothing of a group may stay here while we look around or sleep.
@@ -425,6 +422,20 @@ impl Worker {
     pub(crate) fn stop_searching(&self) {
         self.searching.set(false);
         if self.lane().idle.found() == idle::Owes::Notify {
+            self.pass_on();
+        }
+    }
+
+    /// Pays the notify that the last searcher owes (I4), if there is anything to pay for.
+    ///
+    /// Who pushed while we searched relied on us; who pushes from now on sees that nobody searches.
+    /// So a look after the fence finds whatever needs somebody, and a wake for nothing is saved: it
+    /// would cost more than the task in hand waited for.
+    pub(crate) fn pass_on(&self) {
+        // ORDERING: SeqCst pairs with the fence in `Idle::notify`: a pusher that saw us search has
+        // pushed before, and we see it.
+        fence(Ordering::SeqCst);
+        if self.lane().has_ready(&self.shared.slots) {
             self.shared.notify(self.lane());
         }
     }
