@@ -343,7 +343,11 @@ impl Worker {
         }
         // C4: nothing of a group may stay here while we look around or sleep.
         Group::settle();
-        self.explore()
+        // That may have ended a group, and its end woken a task into our newest-task slot.
+        match self.next_local() {
+            Some(task) => Found::Task(task),
+            None => self.explore(),
+        }
     }
 
     /// Runs a task whose entry this worker has taken out of a queue.
