@@ -56,10 +56,14 @@ impl Out<'_> {
         Group::settle();
         // SAFETY: used only while this call into the worker's task lasts.
         let worker = unsafe { Worker::current() };
-        if let Some(worker) = worker {
-            worker.goes_out();
+        let Some(worker) = worker else { return Out(None) };
+        worker.offers_what_it_has();
+        if worker.slot().is_out() {
+            // A job that this worker runs while it is out blocks in its turn.
+            return Out(None);
         }
-        Out(worker)
+        worker.goes_out();
+        Out(Some(worker))
     }
 }
 
@@ -73,16 +77,22 @@ impl Drop for Out<'_> {
 }
 
 impl Worker {
-    fn goes_out(&self) {
+    /// B2.
+    fn offers_what_it_has(&self) {
         if let Some(newest) = self.take_newest() {
             self.push_ring(newest);
         }
+        let slot = self.slot();
+        if !slot.ring.is_empty() || !slot.deque.is_empty() {
+            self.shared().notify(self.lane());
+        }
+    }
+
+    /// B3.
+    fn goes_out(&self) {
         let (shared, lane, slot) = (self.shared(), self.lane(), self.slot());
         slot.set_out(true);
         lane.crew.goes_out();
-        if !slot.ring.is_empty() || !slot.deque.is_empty() {
-            shared.notify(lane);
-        }
         if lane.crew.is_empty() || lane.has_ready(&shared.slots) {
             match shared.reinforce(lane) {
                 Summons::StandingBy(_) | Summons::Vacant(_) => slot.counters.spares.add(1),
