@@ -148,7 +148,7 @@ fn help(group: &GroupRef) -> bool {
         worker.run(job);
         return true;
     }
-    while let Some(member) = group.newest_member() {
+    while let Some(member) = group.newest_job() {
         if claim_and_run(member.raw()) {
             return true;
         }
