@@ -102,16 +102,27 @@ impl Worker {
         }
     }
 
-    /// Takes the newest job of this worker's deque if it belongs to `group` (B1).
+    /// Takes the newest job of `group` out of this worker's deque (B1). Jobs of others may lie on
+    /// top of it: they are put back as they were.
     fn pop_job_of(&self, group: *const Group) -> Option<RawTask> {
-        let job = self.next_job()?;
-        // SAFETY: T4, the entry keeps the cell alive.
-        if std::ptr::eq(unsafe { job.header() }.group_ptr(), group) {
-            return Some(job);
+        let mut strangers = Vec::new();
+        let found = loop {
+            let Some(job) = self.next_job() else { break None };
+            // SAFETY: T4, the entry keeps the cell alive.
+            if std::ptr::eq(unsafe { job.header() }.group_ptr(), group) {
+                break Some(job);
+            }
+            strangers.push(job);
+        };
+        if !strangers.is_empty() {
+            for job in strangers.into_iter().rev() {
+                // SAFETY: S3, we are the owner, and the entry is one we have just taken.
+                unsafe { self.slot().deque.push(job.0) };
+            }
+            // Whoever looked meanwhile has not seen them.
+            self.shared().notify(self.lane());
         }
-        // SAFETY: S3, we are the owner, and the entry is the one we have just taken.
-        unsafe { self.slot().deque.push(job.0) };
-        None
+        found
     }
 }
 
