@@ -110,10 +110,11 @@ unsafe impl Sync for Group {}
 
 /// The members of a tracked group (G4). Finished tasks stay until the list has doubled.
 struct Members {
+    /// Futures.
     tasks: Vec<TaskRef>,
-    groups: Vec<GroupRef>,
     /// Jobs. Whoever helps takes them off the list: one that has started is past cancelling.
     jobs: Vec<TaskRef>,
+    groups: Vec<GroupRef>,
     sweep_at: usize,
 }
 
@@ -175,8 +176,8 @@ impl Group {
             Tracking::No => None,
             Tracking::Yes => Some(Mutex::new(Members {
                 tasks: Vec::new(),
-                groups: Vec::new(),
                 jobs: Vec::new(),
+                groups: Vec::new(),
                 sweep_at: FIRST_SWEEP,
             })),
         };
@@ -446,7 +447,6 @@ pub(crate) enum Tracking {
 }
 
 impl Members {
-    fn sweep(&mut self) {
     fn len(&self) -> usize {
         self.tasks.len() + self.jobs.len() + self.groups.len()
     }
@@ -455,17 +455,29 @@ impl Members {
         (take(&mut self.tasks), take(&mut self.jobs), take(&mut self.groups))
     }
 
+    fn sweep(&mut self) {
         if self.len() < self.sweep_at {
             return;
         }
         self.tasks.retain(|task| !task.header().state.is_done());
-        self.groups.retain(|group| !group.is_finished());
         self.jobs.retain(|task| !task.header().state.is_done());
+        self.groups.retain(|group| !group.is_finished());
         self.sweep_at = FIRST_SWEEP.max(2 * self.len());
     }
 }
 
 /// Runs a user's waker or drop; its panic ends here, because the thread belongs to others.
 pub(crate) fn guard_user_code<R>(f: impl FnOnce() -> R) -> Option<R> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).ok()
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)) {
+        Ok(value) => Some(value),
+        Err(payload) => {
+            // The payload is the user's too, and so is what its drop panics with; that one is
+            // leaked, because there is no end to it.
+            let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload)));
+            if let Err(payload) = dropped {
+                std::mem::forget(payload);
+            }
+            None
+        }
+    }
 }
