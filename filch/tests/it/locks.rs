@@ -100,19 +100,18 @@ fn lock_held_across_block_on_does_not_meet_a_stranger() {
     watched(|dog| {
         let runtime = dog.rig(2);
         let lock = Arc::new(Mutex::new(0));
-        let tasks: Vec<_> = (0..20)
-            .map(|i| {
+        let jobs: Vec<_> = (0..20)
+            .map(|_| {
                 let lock = lock.clone();
-                let hold = move || {
+                runtime.spawn_fn(move || {
                     let mut held = lock.lock().unwrap();
                     *held += filch::block_on(async {
-                        filch::spawn(async { 1 }).await + filch::spawn_fn(|| 1).await
+                        filch::spawn(async { 1 }).await + filch::spawn_fn(|| 1).wait()
                     });
-                };
-                if i % 2 == 0 { runtime.spawn_fn(hold) } else { runtime.spawn(async move { hold() }) }
+                })
             })
             .collect();
-        filch::wait_all(tasks);
+        runtime.block_on(filch::wait_all_async(jobs));
         assert_eq!(*lock.lock().unwrap(), 40);
     });
 }

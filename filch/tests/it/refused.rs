@@ -101,7 +101,7 @@ fn abort_drops_every_body_once_and_names_the_unfinished() {
 #[test]
 fn handle_used_on_a_thread_that_never_saw_the_runtime_runs_on_its_workers() {
     watched(|dog| {
-        let runtime = dog.rig_of(filch::Runtime::builder().workers(1).thread_name("foreign-use"));
+        let runtime = dog.rig_of(filch::Runtime::builder().workers(1).thread_name("afar"));
         let handle = runtime.handle();
         let name = |thread: std::thread::Thread| thread.name().unwrap_or("").to_owned();
         let (task, job) = std::thread::spawn(move || {
@@ -111,7 +111,7 @@ fn handle_used_on_a_thread_that_never_saw_the_runtime_runs_on_its_workers() {
         })
         .join()
         .unwrap();
-        assert!(task.starts_with("foreign-use"), "{task}");
-        assert!(job.starts_with("foreign-use"), "{job}");
+        assert!(task.starts_with("afar"), "{task}");
+        assert!(job.starts_with("afar"), "{job}");
     });
 }
