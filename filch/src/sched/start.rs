@@ -167,7 +167,12 @@ impl Worker {
     /// The loop of a spare: it goes when it is not needed for a while.
     fn run_as_spare(&self) {
         while self.step() == Flow::Continue {
-            if self.lane().crew.is_surplus() && self.is_empty_handed() && !self.wait_for_summons() {
+            if !self.lane().crew.is_surplus() {
+                continue;
+            }
+            // C4; before the look at the queues, because the end of a group may wake a task.
+            Group::settle();
+            if self.is_empty_handed() && !self.wait_for_summons() {
                 return;
             }
         }
@@ -200,8 +205,10 @@ impl Worker {
     fn is_empty_handed(&self) -> bool {
         let slot = self.slot();
         // ORDERING: Relaxed, only this thread fills the newest-task slot.
-        let no_newest = slot.newest.load(Ordering::Relaxed).is_null();
-        let nothing_pinned = !self.has_private() && !self.has_pinned();
-        no_newest && nothing_pinned && slot.ring.is_empty() && slot.deque.is_empty()
+        slot.newest.load(Ordering::Relaxed).is_null()
+            && !self.has_private()
+            && !self.has_pinned()
+            && slot.ring.is_empty()
+            && slot.deque.is_empty()
     }
 }

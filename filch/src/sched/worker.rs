@@ -407,9 +407,12 @@ impl Worker {
         let start = match header.state.start() {
             Start::Run | Start::Detached if self.aborting.get() => Start::Cancelled,
             Start::Detached => {
-                self.shared.root.enter();
-                // SAFETY: `start` gave us the body, and the unit is that just taken.
-                unsafe { header.rehome(Arc::as_ptr(&self.shared.root)) };
+                let root = Arc::as_ptr(&self.shared.root);
+                if header.group_ptr() != root {
+                    self.shared.root.enter();
+                    // SAFETY: `start` gave us the body, and the unit is that just taken.
+                    unsafe { header.rehome(root) };
+                }
                 Start::Run
             }
             Start::Tombstone => return,
