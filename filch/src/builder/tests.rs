@@ -3,8 +3,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use super::{Builder, Hooks, WorkerInfo};
-use crate::config::hooks::{PanicInfo, Role};
+use super::Builder;
+use crate::config::hooks::{Hooks, PanicInfo, Role, WorkerInfo};
 use crate::{
     base::cpus::Machine,
     config::{Affinity, Config, Level},

@@ -15,13 +15,12 @@ impl Worker {
     /// The next task of this worker's own, or a high one of its lane.
     #[inline]
     pub(crate) fn next_local(&self) -> Option<RawTask> {
-        let lane = self.lane();
-        if !lane.high.is_empty()
-            && let Some(task) = pop_one(&lane.high, 0)
-        {
-            return Some(task);
-        }
-        self.next_own()
+        self.next_high().or_else(|| self.next_own())
+    }
+
+    #[inline]
+    pub(crate) fn next_high(&self) -> Option<RawTask> {
+        pop_one(&self.lane().high, 0)
     }
 
     /// The next task of this worker's own.
@@ -51,6 +50,12 @@ impl Worker {
         oldest.or_else(|| self.take_newest())
     }
 
+    /// Whether something lies in the newest-task slot.
+    pub(crate) fn has_newest(&self) -> bool {
+        // ORDERING: Relaxed, only this thread fills the slot.
+        !self.slot().newest.load(Ordering::Relaxed).is_null()
+    }
+
     /// Empties the newest-task slot.
     #[inline]
     pub(crate) fn take_newest(&self) -> Option<RawTask> {
@@ -69,12 +74,21 @@ impl Worker {
         unsafe { self.slot().deque.pop() }.map(RawTask)
     }
 
-    /// The periodic look at what waits outside.
-    pub(crate) fn next_outside(&self, low_first: bool) -> Option<RawTask> {
-        if low_first && let Some(task) = self.next_low() {
-            return Some(task);
-        }
-        self.next_injected()
+    /// The task that waits longest among those that full rings gave up.
+    pub(crate) fn next_oldest_spilled(&self) -> Option<RawTask> {
+        self.lane().spill.pop_oldest_task().map(RawTask)
+    }
+
+    /// The newest batch that a full ring gave up: the first to run, the others into our ring,
+    /// which is empty.
+    pub(crate) fn next_spilled(&self) -> Option<RawTask> {
+        let batch = self.lane().spill.pop_newest()?;
+        let moved = batch.len();
+        let mut batch = batch.into_iter().map(RawTask);
+        let first = batch.next();
+        batch.for_each(|task| self.push_ring(task));
+        self.announce_moved(moved);
+        first
     }
 
     /// A fair share of the injector: the first to run, the others into the ring (N2). Jobs come

@@ -1,9 +1,9 @@
 //! A worker: one thread's loop over its sources.
 //!
 //! A step serves them in one order: events, inbound and private tasks, timers, slot and ring (or
-//! deque) up to `local_budget` tasks, injector, steal, park. Every `global_interval` tasks the
-//! injector comes before the ring, and the ring before high tasks; every fourth such time the low
-//! queue comes first.
+//! deque) up to `local_budget` tasks, injector and spill, steal, park. Every `global_interval`
+//! tasks a look around gives each of low queue, injector, spill and own queue its turn to come
+//! first, before high tasks.
 //!
 //! K1. A worker is used by its own thread only; what user code reaches through the context is
 //!     reached by shared reference, so every field that changes is a cell.
@@ -18,12 +18,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::core::EventCore;
 use super::shared::{Lane, Phase, Shared, Slot, lock};
 use crate::base::rng::Rng;
-use crate::base::shim::Ordering;
+use crate::base::shim::{Ordering, fence};
 use crate::idle;
 use crate::pool::Cache;
 use crate::queue::mailbox::Pop;
@@ -35,8 +35,8 @@ use crate::task::state::Start;
 /// How long an outside task should wait for the periodic look at most. Guessed, as in Tokio.
 const GLOBAL_LOOK_NS: u64 = 200_000;
 
-/// One in so many periodic looks begins with the low queue.
-const LOW_LOOK: u64 = 4;
+/// A sleep that is shorter costs more than it saves: about two thread switches. Guessed.
+const SHORT_SLEEP: Duration = Duration::from_micros(20);
 
 /// Whether the loop goes on.
 #[must_use]
@@ -62,6 +62,8 @@ pub(crate) struct Worker {
     interval: Cell<u64>,
     /// Tasks taken from the newest-task slot in a row.
     pub(crate) streak: Cell<usize>,
+    /// Tries with a pause that a search may take (X4 of `steal`).
+    pub(crate) patience: Cell<usize>,
     /// Where the last steal succeeded.
     pub(crate) victim: Cell<usize>,
     /// K3.
@@ -74,7 +76,8 @@ pub(crate) struct Worker {
     private: RefCell<VecDeque<RawTask>>,
     /// Pinned tasks that are alive; each holds a clone.
     pins: Rc<()>,
-    awake_since: Cell<Instant>,
+    /// When the worker last woke, fell asleep or told the time.
+    since: Cell<Instant>,
     aborting: Cell<bool>,
 }
 
@@ -95,13 +98,14 @@ impl Worker {
             looks: Cell::new(0),
             interval: Cell::new(shared.config.global_interval as u64),
             streak: Cell::new(0),
+            patience: Cell::new(shared.config.explore_yields),
             victim: Cell::new(victim),
             searching: Cell::new(false),
             in_lane: Cell::new(false),
             armed: Cell::new(false),
             private: RefCell::new(VecDeque::new()),
             pins: Rc::new(()),
-            awake_since: Cell::new(shared.clock.now()),
+            since: Cell::new(shared.clock.now()),
             aborting: Cell::new(false),
             shared,
             index,
@@ -128,6 +132,7 @@ impl Worker {
     /// Leaves the slot. Its queues are empty, or visible to others and announced.
     pub(crate) fn leave(self) {
         debug_assert!(self.private.borrow().is_empty() && !self.has_pinned());
+        Group::settle();
         if self.in_lane.get() {
             self.leave_lane();
         }
@@ -256,7 +261,11 @@ impl Worker {
             return Served::Something;
         }
         match self.find() {
-            Found::Task(task) => self.run(task),
+            Found::Task(task) => {
+                self.count_tick();
+                self.run(task);
+                self.tune(1);
+            }
             Found::Stop => return Served::Stop,
             Found::Nothing => return Served::Nothing,
         }
@@ -284,7 +293,7 @@ impl Worker {
     }
 
     /// Sleeps in the event core.
-    pub(crate) fn park(&self, timeout: Option<std::time::Duration>) {
+    pub(crate) fn park(&self, timeout: Option<Duration>) {
         self.core.borrow_mut().park(timeout);
     }
 
@@ -313,6 +322,8 @@ impl Worker {
         for _ in 0..self.shared.config.private_budget {
             let task = self.private.borrow_mut().pop_front();
             let Some(task) = task else { break };
+            // It may run long: what lies in the newest-task slot should not wait for it.
+            self.offer_newest();
             self.count_tick();
             self.run(task);
         }
@@ -337,11 +348,18 @@ impl Worker {
         }
     }
 
-    /// The periodic look: what waits outside comes before the own tasks, and both before high ones.
+    /// The periodic look: each source has its turn to come first, and all come before high tasks.
     fn look_around(&self) -> Option<RawTask> {
-        let looks = self.looks.get() + 1;
-        self.looks.set(looks);
-        self.next_outside(looks % LOW_LOOK == 0)
+        let look = self.looks.get() + 1;
+        self.looks.set(look);
+        let first = match look % 4 {
+            0 => self.next_low(),
+            1 => None,
+            2 => self.next_oldest_spilled(),
+            _ => self.next_own(),
+        };
+        first
+            .or_else(|| self.next_injected())
             .or_else(|| self.next_own())
             .or_else(|| self.next_local())
     }
@@ -355,7 +373,7 @@ impl Worker {
     /// Sets the interval of the periodic look by how long tasks take here.
     fn tune(&self, ran: u64) {
         let now = self.shared.tell_time();
-        let since = self.awake_since.replace(now);
+        let since = self.since.replace(now);
         let spent = now.saturating_duration_since(since).as_nanos() as u64;
         self.slot().counters.busy_ns.add(spent);
         let each = spent / ran.max(1);
@@ -372,7 +390,7 @@ impl Worker {
 
     /// Looks outside of the worker's own queues: injector, then others.
     fn find(&self) -> Found {
-        if let Some(task) = self.next_injected() {
+        if let Some(task) = self.next_injected().or_else(|| self.next_spilled()) {
             return Found::Task(task);
         }
         // C4: nothing of a group may stay here while we look around or sleep.
@@ -395,9 +413,12 @@ impl Worker {
         let start = match header.state.start() {
             Start::Run | Start::Detached if self.aborting.get() => Start::Cancelled,
             Start::Detached => {
-                self.shared.root.enter();
-                // SAFETY: `start` gave us the body, and the unit is that just taken.
-                unsafe { header.rehome(Arc::as_ptr(&self.shared.root)) };
+                let root = Arc::as_ptr(&self.shared.root);
+                if header.group_ptr() != root {
+                    self.shared.root.enter();
+                    // SAFETY: `start` gave us the body, and the unit is that just taken.
+                    unsafe { header.rehome(root) };
+                }
                 Start::Run
             }
             Start::Tombstone => return,
@@ -435,13 +456,27 @@ impl Worker {
         // ORDERING: Relaxed, only this thread writes the beat.
         let beat = slot.beat.load(Ordering::Relaxed);
         // ORDERING: Relaxed, the sentry compares readings that are milliseconds apart.
-        slot.beat.store((beat + 2) | 1, Ordering::Relaxed);
+        slot.beat.store((beat + 1) | 1, Ordering::Relaxed);
         beat
     }
 
-    fn leave_task(&self, beat: u64) {
-        // ORDERING: Relaxed, as in `enter_task`; the parity is that of before.
-        self.slot().beat.store(beat + 4, Ordering::Relaxed);
+    /// The beat goes on, with the parity of before the task.
+    fn leave_task(&self, before: u64) {
+        let slot = self.slot();
+        // ORDERING: Relaxed, only this thread writes the beat.
+        let beat = slot.beat.load(Ordering::Relaxed);
+        let step = if before % 2 == beat % 2 { 2 } else { 1 };
+        // ORDERING: Relaxed, as in `enter_task`.
+        slot.beat.store(beat + step, Ordering::Relaxed);
+    }
+
+    /// Shows the sentry that the task in hand makes progress.
+    pub(crate) fn beat(&self) {
+        let slot = self.slot();
+        // ORDERING: Relaxed, only this thread writes the beat.
+        let beat = slot.beat.load(Ordering::Relaxed);
+        // ORDERING: Relaxed, as in `enter_task`.
+        slot.beat.store(beat + 2, Ordering::Relaxed);
     }
 
     /// Makes sure that the sentry will notice if this worker gets stuck.
@@ -461,6 +496,20 @@ impl Worker {
     pub(crate) fn stop_searching(&self) {
         self.searching.set(false);
         if self.lane().idle.found() == idle::Owes::Notify {
+            self.pass_on();
+        }
+    }
+
+    /// Pays the notify that the last searcher owes (I4), if there is anything to pay for.
+    ///
+    /// Who pushed while we searched relied on us; who pushes from now on sees that nobody searches.
+    /// So a look after the fence finds whatever needs somebody, and a wake for nothing is saved: it
+    /// would cost more than the task in hand waited for.
+    pub(crate) fn pass_on(&self) {
+        // ORDERING: SeqCst pairs with the fence in `Idle::notify`: a pusher that saw us search has
+        // pushed before, and we see it.
+        fence(Ordering::SeqCst);
+        if self.lane().has_ready(&self.shared.slots) {
             self.shared.notify(self.lane());
         }
     }
@@ -468,14 +517,18 @@ impl Worker {
     /// Bookkeeping around a sleep.
     pub(crate) fn falls_asleep(&self) {
         let now = self.shared.tell_time();
-        let spent = now.saturating_duration_since(self.awake_since.get());
+        let spent = now.saturating_duration_since(self.since.replace(now));
         let counters = &self.slot().counters;
         counters.busy_ns.add(spent.as_nanos() as u64);
         counters.parks.add(1);
     }
 
     pub(crate) fn wakes_up(&self) {
-        self.awake_since.set(self.shared.tell_time());
+        let now = self.shared.tell_time();
+        let slept = now.saturating_duration_since(self.since.replace(now));
+        if slept < SHORT_SLEEP {
+            self.gain_patience();
+        }
     }
 }
 
