@@ -50,6 +50,18 @@ impl Panicked {
     }
 }
 
+/// The payload of an unwinding that is a cancellation.
+struct CancelledHere;
+
+/// Unwinds the running task as cancelled; outside of a task, panics with the reason.
+#[track_caller]
+pub(crate) fn unwind_cancelled(why: &str) -> ! {
+    if context::with(|cx| cx.task.get()).is_null() {
+        panic!("{why}");
+    }
+    std::panic::resume_unwind(Box::new(CancelledHere))
+}
+
 /// What a task came to.
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
@@ -225,6 +237,7 @@ impl<B: Body> Cell<B> {
         let outcome = match result {
             Ok(Poll::Pending) => return Self::pend(task),
             Ok(Poll::Ready(value)) => Ok(value),
+            Err(payload) if payload.is::<CancelledHere>() => Err(Failure::Cancelled),
             // SAFETY: we run the task, so it is not DONE.
             Err(payload) => {
                 Err(Failure::Panicked(unsafe { Panicked::new(task.header(), payload) }))
