@@ -103,9 +103,16 @@ pub fn current_id() -> Option<TaskId> {
 /// Lets other ready tasks run first.
 ///
 /// ```
-/// filch::block_on(async {
-///     filch::yield_now().await;
+/// let runtime = filch::Builder::new().single_thread(true).build()?;
+/// let other = runtime.spawn(async {
+///     let other = filch::spawn(async {});
+///     while !other.is_finished() {
+///         filch::yield_now().await;
+///     }
+///     other
 /// });
+/// assert!(runtime.block_on(async { other.await.is_finished() }));
+/// # Ok::<(), filch::BuildError>(())
 /// ```
 pub fn yield_now() -> YieldNow {
     YieldNow { yielded: false }
@@ -115,7 +122,7 @@ pub fn yield_now() -> YieldNow {
 ///
 /// ```
 /// let pause: filch::YieldNow = filch::yield_now();
-/// filch::block_on(pause);
+/// assert_eq!(filch::block_on(pause), ());
 /// ```
 #[must_use = "futures do nothing unless awaited"]
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! Bodies: what a task runs, and its end.
 //!
-//! B1. A cell is `header, stage`; the stage is the body until the body is dropped, then the
-//!     outcome until somebody takes or drops it. The state word says which (T2, T5), so no tag
-//!     is stored.
+//! B1. A cell is `header, stage, slot` (a slot in pinned tasks only); the stage is the body until
+//!     the body is dropped, then the outcome until somebody takes or drops it. The state word says
+//!     which (T2, T5), so no tag is stored.
 //! B2. The order of the end: body dropped, outcome stored, DONE, waiter woken, cell freed, unit
 //!     given back. So a group that is finished has no body left, and no output without a handle.
 //! B3. No panic of the user's code leaves this file: in a run it becomes the outcome, in a drop
