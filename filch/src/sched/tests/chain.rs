@@ -124,6 +124,24 @@ fn children_of_one_task_wake_worker_after_worker_until_all_run() {
 }
 
 #[test]
+fn what_a_pull_moves_along_is_announced() {
+    let rig = Rig::new(config(2, 0));
+    rig.put_to_sleep();
+    rig.startle(0);
+    // Pushed by somebody who has not come to wake anybody yet.
+    for n in 0..4 {
+        let task = rig.loose(n.to_string());
+        // SAFETY: the entry is ours, and lives until it is popped.
+        unsafe { rig.shared.lanes[0].injector.push(task.0, 0) };
+    }
+    assert_eq!(rig.record(1).wakes, 0);
+    rig.advance(0);
+    assert_eq!((rig.log.len(), rig.record(1).wakes), (1, 1));
+    rig.drive();
+    assert_eq!(rig.log.len(), 4);
+}
+
+#[test]
 fn a_small_batch_does_not_wake_everybody() {
     for (seed, batch) in (0..100).flat_map(|seed| (1..4).map(move |batch| (seed, batch))) {
         let rig = Rig::seeded(config(6, 0), seed);
