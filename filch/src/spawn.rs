@@ -329,6 +329,11 @@ impl TaskBuilder {
                 "spawn_local needs a task on an I/O worker of its runtime: the future stays where it is spawned"
             );
         };
+        if context::with(|cx| cx.task.get()).is_null() {
+            panic!(
+                "spawn_local inside block_on on a worker: the future could not run while it blocks"
+            );
+        }
         let body = PinnedFuture::new(worker.index() as u32, worker.pin(), future);
         self.launch(body, site)
     }

@@ -28,15 +28,23 @@ impl Worker {
         let ticket = idle.prepare(self.id(), role);
         if self.sees_work() {
             self.resumed(idle.cancel(ticket));
-            match self.sweep() {
-                Some(task) => self.run(task),
-                // Somebody is about to push, or to take: let it.
-                None => yield_now(),
-            }
+            self.take_what_was_seen();
             return None;
         }
         self.falls_asleep();
         Some(ticket)
+    }
+
+    /// Runs what the second look saw, unless the next step finds it among the worker's own.
+    fn take_what_was_seen(&self) {
+        if self.has_private() || self.has_newest() {
+            return;
+        }
+        match self.next_high().or_else(|| self.sweep()) {
+            Some(task) => self.run(task),
+            // A pusher is between two instructions, or another taker is at work: let it.
+            None => yield_now(),
+        }
     }
 
     /// After the park.
