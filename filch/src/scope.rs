@@ -5,7 +5,8 @@
 //!     could be forgotten guards this: the function itself waits.
 //! E2. A child's output is dropped before it counts as ended (B2), and no handle leaves the scope.
 //! E3. If a child was cancelled before its end (by an enclosing `group` or a shutdown), `scope`
-//!     panics: whoever comes after it may rely on the children having run.
+//!     does not return but unwinds, for whoever comes after it may rely on the children having
+//!     run. The task around it counts as cancelled, not as panicked.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -15,7 +16,7 @@ use crate::base::shim::{AtomicBool, Ordering};
 use crate::block_on::{in_group, tracking_here};
 use crate::sched::shared::Shared;
 use crate::spawn::{self, Order};
-use crate::task::body::{FutureBody, JobBody};
+use crate::task::body::{self, FutureBody, JobBody};
 use crate::task::group::GroupRef;
 
 /// Where children that borrow are spawned; see [`scope`].
@@ -79,7 +80,7 @@ pub fn scope<'scope, R>(body: impl FnOnce(&Scope<'scope>) -> R) -> R {
     });
     // ORDERING: Relaxed, the end of the group orders it.
     if !complete.load(Ordering::Relaxed) {
-        panic!("the scope was cancelled: not all of its children ran to their end");
+        body::unwind_cancelled("the scope was cancelled: not all of its children ran to their end");
     }
     value
 }

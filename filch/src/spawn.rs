@@ -103,9 +103,16 @@ pub fn current_id() -> Option<TaskId> {
 /// Lets other ready tasks run first.
 ///
 /// ```
-/// filch::block_on(async {
-///     filch::yield_now().await;
+/// let runtime = filch::Builder::new().single_thread(true).build()?;
+/// let other = runtime.spawn(async {
+///     let other = filch::spawn(async {});
+///     while !other.is_finished() {
+///         filch::yield_now().await;
+///     }
+///     other
 /// });
+/// assert!(runtime.block_on(async { other.await.is_finished() }));
+/// # Ok::<(), filch::BuildError>(())
 /// ```
 pub fn yield_now() -> YieldNow {
     YieldNow { yielded: false }
@@ -115,7 +122,7 @@ pub fn yield_now() -> YieldNow {
 ///
 /// ```
 /// let pause: filch::YieldNow = filch::yield_now();
-/// filch::block_on(pause);
+/// assert_eq!(filch::block_on(pause), ());
 /// ```
 #[must_use = "futures do nothing unless awaited"]
 #[derive(Debug)]
@@ -322,6 +329,11 @@ impl TaskBuilder {
                 "spawn_local needs a task on an I/O worker of its runtime: the future stays where it is spawned"
             );
         };
+        if context::with(|cx| cx.task.get()).is_null() {
+            panic!(
+                "spawn_local inside block_on on a worker: the future could not run while it blocks"
+            );
+        }
         let body = PinnedFuture::new(worker.index() as u32, worker.pin(), future);
         self.launch(body, site)
     }

@@ -25,7 +25,7 @@
 //! exactly that many pass claims by a stale tail; at ten nanoseconds per item it must sleep for 43
 //! seconds and wake at the one right nanosecond. We accept that.
 //!
-//! Not here: what happens to an item that does not fit (the scheduler sends it to the injector).
+//! Not here: what happens to an item that does not fit (the scheduler spills).
 
 use std::ptr::NonNull;
 

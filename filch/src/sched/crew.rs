@@ -19,8 +19,9 @@ use crate::base::shim::{AtomicUsize, Ordering, fence};
 pub(crate) struct Crew {
     workers: usize,
     inner: Mutex<Inner>,
-    /// Copies of `Inner`'s, for a look without the lock.
+    /// A copy of `Inner`'s, for a look without the lock.
     active: AtomicUsize,
+    /// The sentry writes it.
     stuck: AtomicUsize,
 }
 

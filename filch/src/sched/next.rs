@@ -84,9 +84,11 @@ impl Worker {
     pub(crate) fn next_spilled(&self) -> Option<RawTask> {
         let batch = self.lane().spill.pop_newest()?;
         let moved = batch.len();
-        let mut batch = batch.into_iter().map(RawTask);
-        let first = batch.next();
-        batch.for_each(|task| self.push_ring(task));
+        let mut batch = batch.into_iter();
+        let first = batch.next().map(RawTask);
+        // SAFETY: S3, we are the owner.
+        unsafe { self.slot().ring.push_batch(&mut batch) };
+        batch.for_each(|task| self.push_ring(RawTask(task)));
         self.announce_moved(moved);
         first
     }

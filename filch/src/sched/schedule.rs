@@ -7,7 +7,8 @@
 //! | high or low | the lane's high or low queue | the same |
 //! | pinned | its worker's private queue | its worker's mailbox |
 //!
-//! D1. Every push that makes work visible to others is followed by one `notify` of the lane. The
+//! D1. Every push that makes work visible to others is followed by one `notify` of the lane, or, by
+//!     a worker that searches, by the look of `Worker::pass_on`. The
 //!     two exceptions are invisible or not more work than before, and are covered by the sentry,
 //!     which is armed: the newest-task slot, and a task that goes back to its own worker's ring.
 //! D2. A foreign thread keeps the runtime alive until it has notified: the task it pushed may run,

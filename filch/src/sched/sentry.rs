@@ -13,9 +13,10 @@
 
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::shared::{Lane, Phase, Shared, Slot};
-use crate::base::parker::Parker;
+use crate::base::parker::{Parker, Unparked};
 use crate::base::shim::Ordering;
 use crate::task::context;
 
@@ -32,6 +33,12 @@ impl Sentry {
     }
 }
 
+/// How long the runtime rests before memory of tasks goes back to the system. Guessed.
+const TRIM_AFTER: Duration = Duration::from_secs(2);
+
+/// The first trim only marks what is free; the second gives it back.
+const TRIMS: usize = 2;
+
 /// The beats of the last round.
 #[derive(Default)]
 pub(crate) struct Beats(Vec<u64>);
@@ -44,7 +51,7 @@ pub(crate) fn watch(shared: Arc<Shared>) {
         if lane.idle.counts().sentry == crate::idle::Sentry::Unarmed || lane.idle.try_disarm() {
             beats.0.clear();
             lane.crew.set_stuck(0);
-            shared.sentry.0.park();
+            shared.rest();
             continue;
         }
         shared.sentry.0.park_timeout(shared.config.sentry_period);
@@ -53,6 +60,18 @@ pub(crate) fn watch(shared: Arc<Shared>) {
 }
 
 impl Shared {
+    /// Waits until the lane is armed. When nothing has happened for a while, memory that has been
+    /// free for that long goes back to the system, once.
+    fn rest(&self) {
+        for _ in 0..TRIMS {
+            if self.sentry.0.park_timeout(TRIM_AFTER) == Unparked::Token {
+                return;
+            }
+            self.pool.trim();
+        }
+        self.sentry.0.park();
+    }
+
     /// One look at every I/O worker (Y2, Y3).
     pub(crate) fn round(&self, lane: &Lane, beats: &mut Beats) {
         self.tell_time();

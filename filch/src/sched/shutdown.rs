@@ -48,14 +48,15 @@ pub enum Shutdown {
 /// let runtime = filch::Builder::new().workers(1).build()?;
 /// let handle = runtime.spawn(std::future::pending::<()>());
 /// while runtime.tasks()[0].state != filch::TaskState::Waiting {}
+/// assert_eq!(runtime.tasks()[0].id, handle.id());
 /// # handle.cancel();
 /// # Ok::<(), filch::BuildError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TaskState {
-    /// Ready, in some queue.
+    /// Ready, in some queue, because it is new or was woken.
     Queued,
-    /// Inside a poll or a call.
+    /// Inside a poll or a call, or in a queue because it yielded.
     Running,
     /// Waiting to be woken.
     Waiting,

@@ -1,8 +1,8 @@
 //! Going to sleep without missing work: publish, look at every source once more, then park.
 //!
 //! P1. Between `prepare` and the park, every source that others may have pushed to is looked at:
-//!     the mailbox, the lane's three queues, every neighbour's ring and deque, the phase. The idle
-//!     set's proof does the rest.
+//!     the mailbox, the lane's three queues and its spill, every neighbour's ring and deque, the
+//!     phase; and the own newest-task slot. The idle set's proof does the rest.
 //! P2. Nothing of a group stays in the ledger while the worker sleeps (C4; `find` settled it).
 
 use super::shared::Phase;
@@ -28,15 +28,23 @@ impl Worker {
         let ticket = idle.prepare(self.id(), role);
         if self.sees_work() {
             self.resumed(idle.cancel(ticket));
-            match self.sweep() {
-                Some(task) => self.run(task),
-                // Somebody is about to push, or to take: let it.
-                None => yield_now(),
-            }
+            self.take_what_was_seen();
             return None;
         }
         self.falls_asleep();
         Some(ticket)
+    }
+
+    /// Runs what the second look saw, unless the next step finds it among the worker's own.
+    fn take_what_was_seen(&self) {
+        if self.has_private() || self.has_newest() {
+            return;
+        }
+        match self.next_high().or_else(|| self.sweep()) {
+            Some(task) => self.run(task),
+            // A pusher is between two instructions, or another taker is at work: let it.
+            None => yield_now(),
+        }
     }
 
     /// After the park.

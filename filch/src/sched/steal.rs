@@ -2,7 +2,7 @@
 //!
 //! Victims are the lane's slots and, after them, the injector's shards, numbered in one row. The
 //! search starts where the last one succeeded (work tends to stay where it was), then goes
-//! anywhere at random, a bounded number of times, at last with a yield before each try.
+//! anywhere at random, a bounded number of times, at last with a pause between tries.
 //!
 //! X1. Random probing guarantees nothing; only the full look of the two-phase sleep does.
 //! X2. The stop is read between tries.

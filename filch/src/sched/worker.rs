@@ -395,8 +395,7 @@ impl Worker {
         }
         // C4: nothing of a group may stay here while we look around or sleep.
         Group::settle();
-        // Settling may have ended a group, whose waiter is then woken here. The newest-task slot
-        // is no source of the second look, because nobody else fills it.
+        // Settling may have ended a group, whose waiter is then woken here.
         match self.next_local() {
             Some(task) => Found::Task(task),
             None => self.explore(),

@@ -1,8 +1,8 @@
 //! Bodies: what a task runs, and its end.
 //!
-//! B1. A cell is `header, stage`; the stage is the body until the body is dropped, then the
-//!     outcome until somebody takes or drops it. The state word says which (T2, T5), so no tag
-//!     is stored.
+//! B1. A cell is `header, stage, slot` (a slot in pinned tasks only); the stage is the body until
+//!     the body is dropped, then the outcome until somebody takes or drops it. The state word says
+//!     which (T2, T5), so no tag is stored.
 //! B2. The order of the end: body dropped, outcome stored, DONE, waiter woken, cell freed, unit
 //!     given back. So a group that is finished has no body left, and no output without a handle.
 //! B3. No panic of the user's code leaves this file: in a run it becomes the outcome, in a drop
@@ -48,6 +48,18 @@ impl Panicked {
     pub(crate) fn deliver(self) {
         self.group.deliver(self.fallout);
     }
+}
+
+/// The payload of an unwinding that is a cancellation.
+struct CancelledHere;
+
+/// Unwinds the running task as cancelled; outside of a task, panics with the reason.
+#[track_caller]
+pub(crate) fn unwind_cancelled(why: &str) -> ! {
+    if context::with(|cx| cx.task.get()).is_null() {
+        panic!("{why}");
+    }
+    std::panic::resume_unwind(Box::new(CancelledHere))
 }
 
 /// What a task came to.
@@ -225,6 +237,7 @@ impl<B: Body> Cell<B> {
         let outcome = match result {
             Ok(Poll::Pending) => return Self::pend(task),
             Ok(Poll::Ready(value)) => Ok(value),
+            Err(payload) if payload.is::<CancelledHere>() => Err(Failure::Cancelled),
             // SAFETY: we run the task, so it is not DONE.
             Err(payload) => {
                 Err(Failure::Panicked(unsafe { Panicked::new(task.header(), payload) }))

@@ -1,6 +1,6 @@
 //! Groups: who belongs together, who is told at the end, and where panics go.
 //!
-//! Every task belongs to one group for life. Groups form a tree whose root is the runtime's; a
+//! Every task belongs to one group, until it is detached, which moves it to the root. Groups form a tree whose root is the runtime's; a
 //! group holds one unit of its parent until it is finished, so a finished group has no live
 //! descendant on any lane.
 //!

@@ -122,7 +122,8 @@ impl<T> JoinHandle<T> {
     /// ```
     /// let handle = filch::spawn(async {});
     /// filch::block_on(async { while !handle.is_finished() { filch::yield_now().await } });
-    /// handle.wait();
+    /// assert!(handle.is_finished());
+    /// # handle.wait();
     /// ```
     pub fn is_finished(&self) -> bool {
         self.header().state.is_done()

@@ -14,10 +14,11 @@
 //!
 //! T1. The word is 0 exactly while the cell is free (the pool's contract).
 //! T2. The body belongs to whoever holds RUNNING: the thread that set it, or the queue entry of
-//!     a body that yielded (see [`State::pause`]). Before the first start it belongs to the
+//!     a body that yielded (`Cell::pend` in `body`). Before the first start it belongs to the
 //!     queue entry; between polls nobody touches it.
 //! T3. QUEUED without RUNNING means exactly one queue entry exists, or is about to: whoever set
-//!     the bit pushes it. QUEUED with RUNNING means "poll once more"; no entry exists.
+//!     the bit pushes it. QUEUED with RUNNING means "poll once more" and is no
+//!     reason to push; the only entry there may be is that of a body that yielded (T2).
 //! T4. A task that is not DONE holds one reference to itself (the *life reference*). A claimed
 //!     job leaves its queue entry behind as a tombstone; the life reference is then released by
 //!     the later of `finish` and the entry's removal (CLAIMED says that the entry is still there).
