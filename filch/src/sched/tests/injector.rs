@@ -39,7 +39,7 @@ fn private_tasks_that_respawn_do_not_keep_the_injector_from_its_turn() {
     for (private_budget, global_interval) in [(1, 5), (2, 2), (2, 4), (32, 2), (32, 61), (8, 64)] {
         let rig = Rig::new(Config { private_budget, global_interval, ..config(1, 0) });
         let forever = yield_for_ever(rig.log.clone(), "private");
-        drop(rig.as_worker(0, |_| rig.task().spawn_local(forever)));
+        rig.spawn_pinned(0, forever);
         rig.step(0);
         rig.inject("outside");
         rig.log.take();
