@@ -11,10 +11,11 @@ use std::sync::mpsc::{self, Sender};
 use super::sentry;
 use super::shared::{Lane, Parts, Phase, Shared, lock};
 use super::worker::{Flow, Worker};
+use crate::base::shim::Ordering;
 use crate::base::{barrier, thread};
 use crate::config::hooks::{Role, ThreadHook, WorkerInfo};
 use crate::error::BuildError;
-use crate::task::group::guard_user_code;
+use crate::task::group::{Group, guard_user_code};
 
 /// Makes a runtime and starts its threads.
 pub(crate) fn start(parts: Parts) -> Result<Arc<Shared>, BuildError> {
@@ -166,7 +167,7 @@ impl Worker {
     /// The loop of a spare: it goes when it is not needed for a while.
     fn run_as_spare(&self) {
         while self.step() == Flow::Continue {
-            if self.lane().crew.is_surplus() && self.is_empty_handed() && !self.wait_for_summons() {
+            if self.lane().crew.is_surplus() && self.lets_go() && !self.wait_for_summons() {
                 return;
             }
         }
@@ -194,8 +195,17 @@ impl Worker {
         }
     }
 
-    fn is_empty_handed(&self) -> bool {
+    /// Settles the ledger (C4); true if nothing else is left in hand. In this order, because the
+    /// end of a group may wake a task into the newest-task slot.
+    fn lets_go(&self) -> bool {
+        Group::settle();
         let slot = self.slot();
-        !self.has_private() && !self.has_pinned() && slot.ring.is_empty() && slot.deque.is_empty()
+        // ORDERING: Relaxed, only this thread fills the slot.
+        let newest = slot.newest.load(Ordering::Relaxed);
+        newest.is_null()
+            && !self.has_private()
+            && !self.has_pinned()
+            && slot.ring.is_empty()
+            && slot.deque.is_empty()
     }
 }

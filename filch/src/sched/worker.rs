@@ -343,6 +343,11 @@ impl Worker {
         }
         // C4: nothing of a group may stay here while we look around or sleep.
         Group::settle();
+        // The end of a group may have woken a task into the newest-task slot, which the second
+        // look of a sleep does not see.
+        if let Some(task) = self.next_local() {
+            return Found::Task(task);
+        }
         self.explore()
     }
 

@@ -1,3 +1,4 @@
 //! Tests of behaviour, in one binary.
 
+mod settle;
 mod smoke;
