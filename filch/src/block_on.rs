@@ -18,7 +18,7 @@ use crate::sched::blocking::{Sleeper, wait_for_group};
 use crate::sched::worker::Worker;
 use crate::spawn;
 use crate::task::context::Frame;
-use crate::task::group::{Group, GroupRef, OnPanic, Tracking};
+use crate::task::group::{Group, GroupRef, OnPanic, Tracking, guard_user_code};
 
 /// Runs a future on this thread and returns its value once every task that it or its descendants
 /// spawned has ended.
@@ -88,7 +88,11 @@ pub(crate) fn in_group<T>(
     wait_for_group(&group);
     match (result, group.close()) {
         (Ok(value), None) => value,
-        (Ok(_), Some(fallout)) => resume_unwind(fallout.payload),
+        (Ok(value), Some(fallout)) => {
+            // Not while the panic unwinds: a second one would end the process.
+            guard_user_code(|| drop(value));
+            resume_unwind(fallout.payload)
+        }
         (Err(payload), fallout) => {
             if let Some(fallout) = fallout {
                 // Closed by now: it goes to the hook.

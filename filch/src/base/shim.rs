@@ -25,6 +25,9 @@ pub(crate) use std::{
     thread::yield_now,
 };
 
+#[cfg(all(test, not(loom)))]
+pub(crate) use std::hint::spin_loop;
+
 #[cfg(all(not(loom), any(test, not(all(target_os = "linux", target_pointer_width = "64")))))]
 pub(crate) use std::sync::Condvar;
 

@@ -293,6 +293,16 @@ impl<T> Ring<T> {
         }
     }
 
+    /// Calls `f` while a thief holds its claim, and returns what the thief then has.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn while_stolen_from<R>(&self, f: impl FnOnce() -> R) -> (Vec<NonNull<T>>, R) {
+        let Ok(claim) = self.claim(self.capacity()) else { panic!("there is nothing to claim") };
+        let result = f();
+        let stolen = (0..claim.count).map(|i| self.read(claim.start.wrapping_add(i))).collect();
+        self.finish(claim);
+        (stolen, result)
+    }
+
     #[inline]
     fn load_head(&self) -> Head {
         // ORDERING: Acquire pairs with the Release in `exchange`: excludes that the owner reuses a

@@ -21,6 +21,12 @@ impl Worker {
         {
             return Some(task);
         }
+        self.next_own()
+    }
+
+    /// The next task of this worker's own.
+    #[inline]
+    pub(crate) fn next_own(&self) -> Option<RawTask> {
         if self.runs_futures()
             && let Some(task) = self.next_future()
         {
@@ -63,15 +69,9 @@ impl Worker {
         unsafe { self.slot().deque.pop() }.map(RawTask)
     }
 
-    /// The periodic look at what waits outside, number `look`: mostly the injector, every fourth
-    /// time a low task, every fourth time the oldest that was spilled.
-    pub(crate) fn next_outside(&self, look: u64) -> Option<RawTask> {
-        let rare = match look % 4 {
-            0 => self.next_low(),
-            2 => self.lane().spill.pop_oldest_task().map(RawTask),
-            _ => None,
-        };
-        rare.or_else(|| self.next_injected())
+    /// The task that waits longest among those that full rings gave up.
+    pub(crate) fn next_oldest_spilled(&self) -> Option<RawTask> {
+        self.lane().spill.pop_oldest_task().map(RawTask)
     }
 
     /// The newest batch that a full ring gave up: the first to run, the others into our ring,
@@ -128,21 +128,9 @@ impl Worker {
         let mut first = None;
         let taken = injector.pop_batch(share, start, &mut |item| match first {
             None => first = Some(RawTask(item)),
-            Some(_) => self.take_in(RawTask(item)),
+            Some(_) => self.push_ring(RawTask(item)),
         });
         (first, taken)
-    }
-
-    /// Puts a task from outside into the own queue that fits it.
-    pub(crate) fn take_in(&self, task: RawTask) {
-        // SAFETY: an entry that we hold keeps the cell alive (T4).
-        let kind = unsafe { task.header() }.vtable.kind;
-        if kind == crate::task::header::Kind::Job {
-            // SAFETY: S3, we are the owner.
-            unsafe { self.slot().deque.push(task.0) };
-        } else {
-            self.push_ring(task);
-        }
     }
 
     /// A low task, if nothing better was found.

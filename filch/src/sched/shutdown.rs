@@ -185,7 +185,7 @@ impl Shared {
     }
 
     /// Visits every task that is alive.
-    fn for_each_task(&self, visit: impl FnMut(TaskRef)) {
+    pub(super) fn for_each_task(&self, visit: impl FnMut(TaskRef)) {
         self.pool.for_each_cell(
             |cell: NonNull<u8>| {
                 // SAFETY: T1, the first word of a cell is a state word at all times.

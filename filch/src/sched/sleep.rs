@@ -7,27 +7,39 @@
 
 use super::shared::Phase;
 use super::worker::Worker;
-use crate::idle::{Cause, Owes, Resumed, Role};
+use crate::idle::{Cause, Owes, Resumed, Role, Ticket};
 
 impl Worker {
     /// Sleeps until there may be work.
     pub(crate) fn sleep(&self) {
-        let lane = self.lane();
+        if let Some(ticket) = self.lie_down() {
+            // A spare looks up now and then whether it is still needed.
+            let timeout = self.is_spare().then_some(self.shared().config.spare_keep_alive);
+            self.park(timeout);
+            self.get_up(ticket);
+        }
+    }
+
+    /// Publishes that this worker sleeps. If the second look finds work, it does not, and runs it.
+    pub(super) fn lie_down(&self) -> Option<Ticket> {
+        let idle = &self.lane().idle;
         let role = if self.searching.replace(false) { Role::Searching } else { Role::Working };
-        let ticket = lane.idle.prepare(self.id(), role);
+        let ticket = idle.prepare(self.id(), role);
         if self.sees_work() {
-            self.resumed(lane.idle.cancel(ticket));
+            self.resumed(idle.cancel(ticket));
             if let Some(task) = self.sweep() {
                 self.run(task);
             }
-            return;
+            return None;
         }
         self.falls_asleep();
-        // A spare looks up now and then whether it is still needed.
-        let timeout = self.is_spare().then_some(self.shared().config.spare_keep_alive);
-        self.park(timeout);
+        Some(ticket)
+    }
+
+    /// After the park.
+    pub(super) fn get_up(&self, ticket: Ticket) {
         self.wakes_up();
-        self.resumed(lane.idle.resume(ticket));
+        self.resumed(self.lane().idle.resume(ticket));
     }
 
     /// The second look (P1).

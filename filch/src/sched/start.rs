@@ -167,7 +167,12 @@ impl Worker {
     /// The loop of a spare: it goes when it is not needed for a while.
     fn run_as_spare(&self) {
         while self.step() == Flow::Continue {
-            if self.lane().crew.is_surplus() && self.lets_go() && !self.wait_for_summons() {
+            if !self.lane().crew.is_surplus() {
+                continue;
+            }
+            // C4; before the look at the queues, because the end of a group may wake a task.
+            Group::settle();
+            if self.is_empty_handed() && !self.wait_for_summons() {
                 return;
             }
         }
@@ -179,6 +184,8 @@ impl Worker {
         if !lane.crew.stand_by(self.index()) {
             return true;
         }
+        // C4: it may be long before this thread runs a task again, or never.
+        Group::settle();
         self.leave_lane();
         let keep_alive = shared.config.spare_keep_alive;
         let until = shared.clock.now() + keep_alive;
@@ -195,14 +202,10 @@ impl Worker {
         }
     }
 
-    /// Settles the ledger (C4); true if nothing else is left in hand. In this order, because the
-    /// end of a group may wake a task into the newest-task slot.
-    fn lets_go(&self) -> bool {
-        Group::settle();
+    fn is_empty_handed(&self) -> bool {
         let slot = self.slot();
-        // ORDERING: Relaxed, only this thread fills the slot.
-        let newest = slot.newest.load(Ordering::Relaxed);
-        newest.is_null()
+        // ORDERING: Relaxed, only this thread fills the newest-task slot.
+        slot.newest.load(Ordering::Relaxed).is_null()
             && !self.has_private()
             && !self.has_pinned()
             && slot.ring.is_empty()

@@ -73,7 +73,7 @@ pub enum Priority {
 pub(crate) enum Start {
     /// The body is ours: poll or call it.
     Run,
-    /// As `Run`, after the task has moved to the runtime's own group.
+    /// As `Run`, once the task has moved to the runtime's own group (at its first such start).
     Detached,
     /// The body is ours, only to be dropped.
     Cancelled,
@@ -203,7 +203,7 @@ impl State {
                     DETACH => Start::Detached,
                     _ => Start::Cancelled,
                 };
-                ((word ^ (QUEUED | RUNNING)) & !DETACH, start)
+                (word ^ (QUEUED | RUNNING), start)
             } else if word & (RUNNING | CLAIMED) == RUNNING {
                 return self.start_yielded();
             } else {
@@ -232,11 +232,7 @@ impl State {
         let word = self.0.load(Ordering::Acquire);
         match word & (CANCEL | DETACH) {
             0 => Start::Run,
-            DETACH => {
-                // ORDERING: Relaxed, DETACH asks for something and publishes nothing.
-                self.0.fetch_and(!DETACH, Ordering::Relaxed);
-                Start::Detached
-            }
+            DETACH => Start::Detached,
             _ => Start::Cancelled,
         }
     }
@@ -358,6 +354,13 @@ impl State {
     /// Asks for the task to be moved to the runtime's own group, when it next starts.
     pub(crate) fn detach(&self) -> Wake {
         self.request(QUEUED | DETACH)
+    }
+
+    /// Whether the task was detached, and is no longer its group's to cancel.
+    pub(crate) fn is_detached(&self) -> bool {
+        // ORDERING: Relaxed, DETACH publishes nothing: whoever detached it before is ordered by
+        // the user's own means.
+        self.0.load(Ordering::Relaxed) & DETACH != 0
     }
 
     fn request(&self, bits: u64) -> Wake {

@@ -1,4 +1,19 @@
-//! Tests of behaviour, in one binary.
+//! Tests of behaviour, in one binary: tasks, handles and structure.
 
+mod block_on;
+mod detach;
+mod groups;
+mod handle;
+mod local;
+mod locks;
+mod migration;
+mod panics;
+mod refused;
+mod scopes;
 mod settle;
-mod smoke;
+mod seeds;
+mod support;
+mod survival;
+mod ui;
+mod waiting;
+mod watchdog;
