@@ -16,6 +16,7 @@ use crate::observe::Counts;
 use crate::sched::shared::{Shared, lock};
 use crate::sched::shutdown::{Shutdown, ShutdownReport, TaskInfo};
 use crate::sched::start;
+use crate::sched::worker::Worker;
 use crate::spawn::{Place, TaskBuilder};
 use crate::task::context;
 use crate::task::group::Tracking;
@@ -155,6 +156,8 @@ impl Runtime {
         let inside = unsafe { group.as_ref() }.is_some_and(|group| {
             std::ptr::eq(group.home().shared.cast(), Arc::as_ptr(&self.handle.0))
         });
+        // SAFETY: used within this call only.
+        let inside = inside || unsafe { Worker::of_runtime(Arc::as_ptr(&self.handle.0)) }.is_some();
         if inside {
             // Not dropped again while this panic unwinds.
             self.state = State::Ended;
@@ -217,11 +220,10 @@ impl Handle {
     /// ```
     pub fn current() -> Self {
         crate::spawn::current(|shared, _, _| {
-            let shared = std::ptr::from_ref(shared);
-            // SAFETY: `Shared` lives in an `Arc` (S1).
-            unsafe { Arc::increment_strong_count(shared) };
-            // SAFETY: the reference just made.
-            Self(unsafe { Arc::from_raw(shared) })
+            // The pointer of the home and not the reference: it is the one the `Arc` gave.
+            let shared = shared.root.home().shared.cast();
+            // SAFETY: alive (S1).
+            Self(unsafe { Shared::to_arc(shared) })
         })
     }
 

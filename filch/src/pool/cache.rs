@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use super::Pool;
 use super::cell::{FreeCell, Magazine};
+use super::chunk::ChunkPtr;
 use super::class::{CAPACITY, CLASSES, CellLayout, Class};
 use crate::base::shim::UnsafeCell;
 
@@ -193,6 +194,17 @@ impl Cache {
         debug_assert!(self.serves(&free), "cell of another pool");
         debug_assert_eq!(free.chunk().fixed().class, layout.class(), "wrong class");
         self.keep(free, layout.class());
+    }
+
+    /// Whether a cell in use is one of this cache's pool.
+    ///
+    /// # Safety
+    ///
+    /// `cell` is a cell in use of some pool, and stays so during the call.
+    pub(crate) unsafe fn is_from_here(&self, cell: NonNull<u8>) -> bool {
+        // SAFETY: by contract; a cell in use keeps its chunk.
+        let chunk = unsafe { ChunkPtr::of(cell) };
+        Arc::ptr_eq(&self.pool, &chunk.fixed().pool)
     }
 
     /// Whether `cell` belongs to this cache's pool.

@@ -191,7 +191,7 @@ fn a_visit_sees_each_published_cell_once() {
         free(pair[1]);
     }
     free(unpublished);
-    assert_eq!(live(&pool), []);
+    assert!(live(&pool).is_empty());
     assert_eq!(pool.stats(), NOTHING);
 }
 

@@ -15,13 +15,12 @@ impl Worker {
     /// The next task of this worker's own, or a high one of its lane.
     #[inline]
     pub(crate) fn next_local(&self) -> Option<RawTask> {
-        let lane = self.lane();
-        if !lane.high.is_empty()
-            && let Some(task) = pop_one(&lane.high, 0)
-        {
-            return Some(task);
-        }
-        self.next_own()
+        self.next_high().or_else(|| self.next_own())
+    }
+
+    #[inline]
+    pub(crate) fn next_high(&self) -> Option<RawTask> {
+        pop_one(&self.lane().high, 0)
     }
 
     /// The next task of this worker's own.
@@ -49,6 +48,12 @@ impl Worker {
         // SAFETY: S3, we are the owner.
         let oldest = unsafe { self.slot().ring.pop() }.map(RawTask);
         oldest.or_else(|| self.take_newest())
+    }
+
+    /// Whether something lies in the newest-task slot.
+    pub(crate) fn has_newest(&self) -> bool {
+        // ORDERING: Relaxed, only this thread fills the slot.
+        !self.slot().newest.load(Ordering::Relaxed).is_null()
     }
 
     /// Empties the newest-task slot.

@@ -6,7 +6,7 @@
 //!     costs nothing.
 //! Y2. A worker is stuck if its beat is odd and has not moved for a whole period. Its newest-task
 //!     slot is then emptied into the injector, and somebody is woken for its ring.
-//! Y3. If all are stuck and something is ready, a spare comes (`crew`).
+//! Y3. If all are stuck, or somebody blocks, and something is ready, a spare comes (`crew`).
 //!
 //! One thread per runtime, and not a parked worker, because there may be none: a single worker,
 //! or all of them, may be the ones that are stuck.
@@ -43,6 +43,7 @@ pub(crate) fn watch(shared: Arc<Shared>) {
     while shared.phase() != Phase::Stopped {
         if lane.idle.counts().sentry == crate::idle::Sentry::Unarmed || lane.idle.try_disarm() {
             beats.0.clear();
+            lane.crew.set_stuck(0);
             shared.sentry.0.park();
             continue;
         }
@@ -74,9 +75,7 @@ impl Shared {
         if backlog {
             self.notify(lane);
         }
-        if stuck > 0 && lane.crew.is_short() && lane.has_ready(&self.slots) {
-            let _ = self.reinforce(lane);
-        }
+        self.reinforce_if_needed(lane);
     }
 
     /// Moves the newest task of a stuck worker to where others find it.

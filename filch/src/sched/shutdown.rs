@@ -214,7 +214,7 @@ impl Shared {
                 name: header.name().map(str::to_owned),
                 spawned_at: header.site(),
                 state,
-                age: self.age(header.state.birth()),
+                age: self.age(&header.state),
             });
         });
         tasks.sort_by_key(|task| (std::cmp::Reverse(task.age), task.id));

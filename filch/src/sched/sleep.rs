@@ -7,6 +7,7 @@
 
 use super::shared::Phase;
 use super::worker::Worker;
+use crate::base::shim::yield_now;
 use crate::idle::{Cause, Owes, Resumed, Role, Ticket};
 
 impl Worker {
@@ -27,8 +28,10 @@ impl Worker {
         let ticket = idle.prepare(self.id(), role);
         if self.sees_work() {
             self.resumed(idle.cancel(ticket));
-            if let Some(task) = self.sweep() {
-                self.run(task);
+            match self.sweep() {
+                Some(task) => self.run(task),
+                // Somebody is about to push, or to take: let it.
+                None => yield_now(),
             }
             return None;
         }
@@ -46,6 +49,7 @@ impl Worker {
     fn sees_work(&self) -> bool {
         let shared = self.shared();
         self.has_private()
+            || self.has_newest()
             || self.lane().has_ready(&shared.slots)
             || shared.phase() == Phase::Stopped
     }
@@ -54,6 +58,10 @@ impl Worker {
     fn resumed(&self, resumed: Resumed) {
         self.searching.set(resumed.cause == Cause::Chosen);
         self.set_armed(resumed.sentry);
+        if self.has_newest() || !self.slot().ring.is_empty() {
+            // An event core may have woken tasks while we counted as asleep.
+            self.ensure_watched();
+        }
         if resumed.owes == Owes::Notify {
             self.pass_on();
         }

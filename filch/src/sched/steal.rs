@@ -49,6 +49,13 @@ impl Worker {
             if self.is_stopped() {
                 return Found::Stop;
             }
+            // Who pushed these relied on us, because we search.
+            if let Some(task) = self.next_high() {
+                return Found::Task(task);
+            }
+            if self.has_private() {
+                break;
+            }
             if attempt == tries
                 && let Some(task) = self.next_low()
             {

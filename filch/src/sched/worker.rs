@@ -261,7 +261,11 @@ impl Worker {
             return Served::Something;
         }
         match self.find() {
-            Found::Task(task) => self.run(task),
+            Found::Task(task) => {
+                self.count_tick();
+                self.run(task);
+                self.tune(1);
+            }
             Found::Stop => return Served::Stop,
             Found::Nothing => return Served::Nothing,
         }
@@ -318,6 +322,8 @@ impl Worker {
         for _ in 0..self.shared.config.private_budget {
             let task = self.private.borrow_mut().pop_front();
             let Some(task) = task else { break };
+            // It may run long: what lies in the newest-task slot should not wait for it.
+            self.offer_newest();
             self.count_tick();
             self.run(task);
         }
@@ -450,13 +456,27 @@ impl Worker {
         // ORDERING: Relaxed, only this thread writes the beat.
         let beat = slot.beat.load(Ordering::Relaxed);
         // ORDERING: Relaxed, the sentry compares readings that are milliseconds apart.
-        slot.beat.store((beat + 2) | 1, Ordering::Relaxed);
+        slot.beat.store((beat + 1) | 1, Ordering::Relaxed);
         beat
     }
 
-    fn leave_task(&self, beat: u64) {
-        // ORDERING: Relaxed, as in `enter_task`; the parity is that of before.
-        self.slot().beat.store(beat + 4, Ordering::Relaxed);
+    /// The beat goes on, with the parity of before the task.
+    fn leave_task(&self, before: u64) {
+        let slot = self.slot();
+        // ORDERING: Relaxed, only this thread writes the beat.
+        let beat = slot.beat.load(Ordering::Relaxed);
+        let step = if before % 2 == beat % 2 { 2 } else { 1 };
+        // ORDERING: Relaxed, as in `enter_task`.
+        slot.beat.store(beat + step, Ordering::Relaxed);
+    }
+
+    /// Shows the sentry that the task in hand makes progress.
+    pub(crate) fn beat(&self) {
+        let slot = self.slot();
+        // ORDERING: Relaxed, only this thread writes the beat.
+        let beat = slot.beat.load(Ordering::Relaxed);
+        // ORDERING: Relaxed, as in `enter_task`.
+        slot.beat.store(beat + 2, Ordering::Relaxed);
     }
 
     /// Makes sure that the sentry will notice if this worker gets stuck.

@@ -54,14 +54,26 @@ impl Panicked {
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
 #[repr(C)]
-pub(crate) struct Cell<B, T> {
+pub(crate) struct Cell<B: Body> {
     header: Header,
-    stage: Stage<B, T>,
+    stage: Stage<B, B::Output>,
+    /// Where a pinned task belongs; constant, also after the body is gone.
+    slot: B::Slot,
 }
 
 union Stage<B, T> {
     body: ManuallyDrop<B>,
     outcome: ManuallyDrop<Outcome<T>>,
+}
+
+/// The slot of a task that runs anywhere.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NoSlot;
+
+impl From<NoSlot> for Option<u32> {
+    fn from(_: NoSlot) -> Self {
+        None
+    }
 }
 
 /// A future bound to a worker slot.
@@ -86,9 +98,10 @@ pub(crate) trait Body {
     /// Whether `run` leaves the body in place to be dropped.
     const STAYS: bool = true;
 
-    fn slot(&self) -> u32 {
-        unreachable!("only pinned tasks have a slot")
-    }
+    /// The number of a worker slot for pinned bodies, nothing for others.
+    type Slot: Copy + Into<Option<u32>>;
+
+    fn slot(&self) -> Self::Slot;
 }
 
 /// A body made from a future.
@@ -99,7 +112,12 @@ pub(crate) struct JobBody<F>(pub(crate) F);
 
 impl<F: Future> Body for FutureBody<F> {
     type Output = F::Output;
+    type Slot = NoSlot;
     const KIND: Kind = Kind::Future;
+
+    fn slot(&self) -> NoSlot {
+        NoSlot
+    }
 
     unsafe fn run(this: *mut Self, task: RawTask) -> Poll<F::Output> {
         // SAFETY: the caller owns the body.
@@ -111,6 +129,7 @@ impl<F: Future> Body for FutureBody<F> {
 
 impl<F: Future> Body for PinnedFuture<F> {
     type Output = F::Output;
+    type Slot = u32;
     const KIND: Kind = Kind::Pinned;
 
     unsafe fn run(this: *mut Self, task: RawTask) -> Poll<F::Output> {
@@ -133,7 +152,12 @@ impl<F> PinnedFuture<F> {
 
 impl<F: FnOnce() -> T, T> Body for JobBody<F> {
     type Output = T;
+    type Slot = NoSlot;
     const KIND: Kind = Kind::Job;
+
+    fn slot(&self) -> NoSlot {
+        NoSlot
+    }
     const STAYS: bool = false;
 
     unsafe fn run(this: *mut Self, _: RawTask) -> Poll<T> {
@@ -151,7 +175,7 @@ unsafe fn poll<F: Future>(future: Pin<&mut F>, task: RawTask) -> Poll<F::Output>
     future.poll(&mut PollContext::from_waker(&waker))
 }
 
-impl<B: Body> Cell<B, B::Output> {
+impl<B: Body> Cell<B> {
     const VTABLE: Vtable = Vtable {
         kind: B::KIND,
         run: Self::run,
@@ -171,6 +195,8 @@ impl<B: Body> Cell<B, B::Output> {
         let task = RawTask(cell.cast());
         let word = birth.word;
         // SAFETY: the cell is large enough and ours.
+        unsafe { (&raw mut (*cell.as_ptr()).slot).write(body.slot()) };
+        // SAFETY: as above.
         unsafe { (&raw mut (*cell.as_ptr()).stage.body).write(ManuallyDrop::new(body)) };
         // SAFETY: as above (H1).
         unsafe { birth.write(task.0, const { &Self::VTABLE }) };
@@ -209,8 +235,7 @@ impl<B: Body> Cell<B, B::Output> {
             unsafe { Self::drop_body(task) };
         }
         // SAFETY: the body is gone.
-        unsafe { Self::end(task, outcome) };
-        Ran::Settled
+        unsafe { Self::end(task, outcome) }
     }
 
     /// After `Pending`: back into a queue, waiting, or cancelled meanwhile.
@@ -229,17 +254,16 @@ impl<B: Body> Cell<B, B::Output> {
             Pause::Requeue => Ran::Requeue,
             Pause::Cancelled => {
                 // SAFETY: T2, `pause` left us the body.
-                unsafe { Self::abandon(task) };
-                Ran::Settled
+                unsafe { Self::abandon(task) }
             }
         }
     }
 
-    unsafe fn abandon(task: RawTask) {
+    unsafe fn abandon(task: RawTask) -> Ran {
         // SAFETY: T2, the caller owns the body.
         unsafe { Self::drop_body(task) };
         // SAFETY: the body is gone.
-        unsafe { Self::end(task, Err(Failure::Cancelled)) };
+        unsafe { Self::end(task, Err(Failure::Cancelled)) }
     }
 
     unsafe fn drop_body(task: RawTask) {
@@ -254,7 +278,7 @@ impl<B: Body> Cell<B, B::Output> {
     }
 
     /// B2, from the outcome on.
-    unsafe fn end(task: RawTask, outcome: Outcome<B::Output>) {
+    unsafe fn end(task: RawTask, outcome: Outcome<B::Output>) -> Ran {
         // SAFETY: we own the stage (T5) and the body is gone from it.
         unsafe { Self::outcome(task).write(outcome) };
         // SAFETY: not DONE yet: the cell and the group are there.
@@ -279,8 +303,7 @@ impl<B: Body> Cell<B, B::Output> {
             // SAFETY: no reference is left, body and output are gone.
             unsafe { task.free() };
         }
-        // SAFETY: the task's unit, given up as the last thing (B2).
-        unsafe { Group::leave(group) };
+        Ran::Ended(group)
     }
 
     unsafe fn take(task: RawTask, into: *mut ()) {
@@ -302,7 +325,9 @@ impl<B: Body> Cell<B, B::Output> {
     }
 
     unsafe fn slot(task: RawTask) -> u32 {
-        // SAFETY: the slot is a constant of the body, which exists until the task is DONE.
-        unsafe { (*Self::body(task)).slot() }
+        let cell: *mut Self = task.0.as_ptr().cast();
+        // SAFETY: `create` made the cell of this type and wrote the slot for good.
+        let slot = unsafe { (&raw const (*cell).slot).read() };
+        slot.into().expect("only pinned tasks are asked for their slot")
     }
 }

@@ -60,10 +60,12 @@ pub(crate) enum Kind {
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ran {
-    /// It ended, waits for a wake, or was a tombstone.
+    /// It waits for a wake, or has ended and is accounted for.
     Settled,
     /// It wants to run again, after others.
     Requeue,
+    /// It ended. Its unit of this group is left to give back, as the last thing.
+    Ended(*const Group),
 }
 
 /// The type-specific part of a task.
@@ -72,7 +74,7 @@ pub(crate) struct Vtable {
     /// Polls or calls the body; the caller owns it (T2).
     pub(crate) run: unsafe fn(RawTask) -> Ran,
     /// Drops the body unrun and finishes as cancelled; the caller owns it (T2).
-    pub(crate) abandon: unsafe fn(RawTask),
+    pub(crate) abandon: unsafe fn(RawTask) -> Ran,
     /// Moves the output into `*mut Result<T, Failure>`; the caller owns it (T5).
     pub(crate) take: unsafe fn(RawTask, *mut ()),
     /// Drops an output that nobody took, giving a panic to the group; the caller owns it (T5).
@@ -242,16 +244,33 @@ impl RawTask {
     pub(crate) unsafe fn execute(self, start: Start, budget: u32) -> Ran {
         // SAFETY: T2, the body is ours, so the task is not DONE and the cell is alive.
         let header = unsafe { self.header() };
-        // SAFETY: X2, the task's unit keeps the group until the body has ended.
-        let _frame = unsafe { Frame::enter(header.group_ptr(), self.0.as_ptr(), budget) };
-        if start == Start::Run {
+        // SAFETY: X2, the task's unit keeps the group; it is given back after the frame.
+        let frame = unsafe { Frame::enter(header.group_ptr(), self.0.as_ptr(), budget) };
+        let ran = match start {
             // SAFETY: T2.
-            return unsafe { (header.vtable.run)(self) };
-        }
-        debug_assert_eq!(start, Start::Cancelled);
-        // SAFETY: T2.
-        unsafe { (header.vtable.abandon)(self) };
+            Start::Run => unsafe { (header.vtable.run)(self) },
+            // SAFETY: T2.
+            _ => unsafe { (header.vtable.abandon)(self) },
+        };
+        drop(frame);
+        let Ran::Ended(group) = ran else { return ran };
+        // SAFETY: the unit of the task that has ended.
+        unsafe { Group::leave(group) };
         Ran::Settled
+    }
+
+    /// Takes the entry of a task that has ended out of the world.
+    ///
+    /// # Safety
+    /// The caller holds the entry and gives it up.
+    pub(crate) unsafe fn bury(self) {
+        // SAFETY: T4, an entry keeps the cell alive.
+        match unsafe { self.header() }.state.start() {
+            Start::Tombstone => {}
+            // SAFETY: the last reference was ours.
+            Start::TombstoneLast => unsafe { self.free() },
+            start => unreachable!("a task that has ended was started: {start:?}"),
+        }
     }
 
     /// Drops one reference.

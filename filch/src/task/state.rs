@@ -9,7 +9,7 @@
 //!                       pause
 //! ```
 //!
-//! One word holds flags (10 bits), the reference count (22 bits) and the birth time (32 bits,
+//! One word holds flags (10 bits), the reference count (28 bits) and the birth time (26 bits,
 //! constant), so that each transition is one read-modify-write.
 //!
 //! T1. The word is 0 exactly while the cell is free (the pool's contract).
@@ -44,10 +44,12 @@ const LOW: u64 = 1 << 8;
 const DETACH: u64 = 1 << 9;
 
 const REF: u64 = 1 << 10;
-const REFS: u64 = ((1 << 22) - 1) << 10;
+const REFS: u64 = ((1 << BIRTH_SHIFT) - 1) & !(REF - 1);
 /// Half of what the field can count: beyond it the process ends rather than wraps.
-const REFS_MAX: u64 = 1 << 31;
-const BIRTH_SHIFT: u32 = 32;
+const REFS_MAX: u64 = 1 << (BIRTH_SHIFT - 1);
+const BIRTH_SHIFT: u32 = 38;
+/// Births are counted in these units, modulo what 26 bits hold: three days.
+const BIRTH_UNIT_MS: u32 = 4;
 
 /// When a task runs relative to others of its lane.
 ///
@@ -141,14 +143,15 @@ pub(crate) enum Phase {
 pub(crate) struct State(AtomicU64);
 
 impl State {
-    /// The word of a new task: queued, with the life reference and that of its handle.
-    pub(crate) fn initial(priority: Priority, birth: u32) -> u64 {
+    /// The word of a new task: queued, with the life reference and that of its handle, born at
+    /// `now_ms`.
+    pub(crate) fn initial(priority: Priority, now_ms: u32) -> u64 {
         let priority = match priority {
             Priority::High => HIGH,
             Priority::Normal => 0,
             Priority::Low => LOW,
         };
-        QUEUED | HANDLE | priority | (2 * REF) | (u64::from(birth) << BIRTH_SHIFT)
+        QUEUED | HANDLE | priority | (2 * REF) | (u64::from(now_ms / BIRTH_UNIT_MS) << BIRTH_SHIFT)
     }
 
     #[cfg(test)]
@@ -172,9 +175,12 @@ impl State {
         }
     }
 
-    pub(crate) fn birth(&self) -> u32 {
+    /// Milliseconds since the birth, by the same clock, modulo three days.
+    pub(crate) fn age_ms(&self, now_ms: u32) -> u32 {
         // ORDERING: Relaxed, the bits are constant from `publish` on.
-        (self.0.load(Ordering::Relaxed) >> BIRTH_SHIFT) as u32
+        let birth = (self.0.load(Ordering::Relaxed) >> BIRTH_SHIFT) as u32;
+        let age = (now_ms / BIRTH_UNIT_MS).wrapping_sub(birth) & (u32::MAX >> 6);
+        age * BIRTH_UNIT_MS
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -197,7 +203,7 @@ impl State {
         // ORDERING: Relaxed, only a guess for the exchange below.
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
-            let (next, start) = if word & (QUEUED | RUNNING) == QUEUED {
+            let (next, start) = if word & (QUEUED | RUNNING | CLAIMED) == QUEUED {
                 let start = match word & (CANCEL | DETACH) {
                     0 => Start::Run,
                     DETACH => Start::Detached,

@@ -176,10 +176,7 @@ struct Holds {
 impl Future for Holds {
     type Output = ();
 
-    fn poll(
-        self: std::pin::Pin<&mut Self>,
-        _: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<()> {
+    fn poll(self: std::pin::Pin<&mut Self>, _: &mut std::task::Context<'_>) -> std::task::Poll<()> {
         std::task::Poll::Ready(())
     }
 }
@@ -312,8 +309,7 @@ fn many_tasks_of_one_block_on_all_run() {
     watched(|dog| {
         let runtime = dog.rig(2);
         let sum: u64 = runtime.block_on(async {
-            let handles: Vec<_> =
-                (0..10_000u64).map(|i| filch::spawn(async move { i })).collect();
+            let handles: Vec<_> = (0..10_000u64).map(|i| filch::spawn(async move { i })).collect();
             filch::wait_all_async(handles).await.into_iter().sum()
         });
         assert_eq!(sum, 9_999 * 5_000);

@@ -122,7 +122,8 @@ fn spawn_local_off_an_io_worker_panics_and_says_why() {
     watched(|dog| {
         let runtime = dog.rig(1);
         let on_a_foreign_thread = panic_of(|| drop(filch::spawn_local(async {})));
-        let in_block_on = panic_of(|| runtime.block_on(async { filch::spawn_local(async {}).await }));
+        let in_block_on =
+            panic_of(|| runtime.block_on(async { filch::spawn_local(async {}).await }));
         let job = runtime.spawn_fn(|| filch::spawn_local(async {}).id());
         let on_a_compute_worker = panic_of(|| runtime.block_on(job));
         for text in [on_a_foreign_thread, in_block_on, on_a_compute_worker] {

@@ -25,9 +25,8 @@ fn panic_of_a_task_whose_handle_is_dropped_continues_in_block_on() {
             runtime.block_on(async { drop(filch::spawn(async { panic!("unclaimed") })) })
         });
         assert_eq!(text, "unclaimed");
-        let text = panic_of(|| {
-            runtime.block_on_fn(|| drop(filch::spawn_fn(|| panic!("unclaimed job"))))
-        });
+        let text =
+            panic_of(|| runtime.block_on_fn(|| drop(filch::spawn_fn(|| panic!("unclaimed job")))));
         assert_eq!(text, "unclaimed job");
         assert_eq!(runtime.drain(), [""; 0], "delivered once");
     });

@@ -40,9 +40,18 @@ fn tuple_of_twelve_types_gives_them_in_order() {
                 vec![11],
                 Some(12),
             );
-            assert_eq!((twelve.0, twelve.1, twelve.2, twelve.3), (expected.0, expected.1, expected.2, expected.3));
-            assert_eq!((twelve.4, twelve.5, twelve.6, twelve.7), (expected.4, expected.5, expected.6, expected.7));
-            assert_eq!((twelve.8, twelve.9, twelve.10, twelve.11), (expected.8, expected.9, expected.10, expected.11));
+            assert_eq!(
+                (twelve.0, twelve.1, twelve.2, twelve.3),
+                (expected.0, expected.1, expected.2, expected.3)
+            );
+            assert_eq!(
+                (twelve.4, twelve.5, twelve.6, twelve.7),
+                (expected.4, expected.5, expected.6, expected.7)
+            );
+            assert_eq!(
+                (twelve.8, twelve.9, twelve.10, twelve.11),
+                (expected.8, expected.9, expected.10, expected.11)
+            );
         });
     });
 }
@@ -51,7 +60,8 @@ fn tuple_of_twelve_types_gives_them_in_order() {
 fn vectors_and_tuples_nest() {
     watched(|dog| {
         let runtime = dog.rig(2);
-        let many: Vec<_> = (0..3).map(|i| (runtime.spawn(async move { i }), runtime.spawn_fn(|| 'x'))).collect();
+        let many: Vec<_> =
+            (0..3).map(|i| (runtime.spawn(async move { i }), runtime.spawn_fn(|| 'x'))).collect();
         let (many, one) = filch::wait((many, runtime.spawn(async { () })));
         assert_eq!((many, one), (vec![(0, 'x'), (1, 'x'), (2, 'x')], ()));
         assert_eq!(filch::wait(Vec::<filch::JoinHandle<()>>::new()), []);
@@ -63,7 +73,8 @@ fn async_twins_give_the_same_as_the_blocking_ones() {
     watched(|dog| {
         let runtime = dog.rig(2);
         let (pair, many) = runtime.block_on(async {
-            let pair = filch::wait_async((filch::spawn(async { 1 }), filch::spawn_fn(|| "two"))).await;
+            let pair =
+                filch::wait_async((filch::spawn(async { 1 }), filch::spawn_fn(|| "two"))).await;
             let many = filch::wait_all_async((0..500).map(|i| filch::spawn_fn(move || i))).await;
             (pair, many)
         });
@@ -117,7 +128,8 @@ enum Twin {
 fn second_panic_among_several_reaches_the_hook_once() {
     watched(|dog| {
         let runtime = dog.rig(2);
-        let all = vec![runtime.spawn(async { panic!("one") }), runtime.spawn(async { panic!("two") })];
+        let all =
+            vec![runtime.spawn(async { panic!("one") }), runtime.spawn(async { panic!("two") })];
         assert_eq!(panic_of(|| filch::wait(all)), "one");
         assert_eq!(runtime.drain(), ["two"]);
     });
@@ -199,7 +211,8 @@ fn workers_of_two_runtimes_wait_for_each_other_at_the_same_time() {
             let here = met.clone();
             let on_a = a.spawn_fn(move || {
                 here.wait();
-                to_b.spawn(async { 1 }).wait() + to_b.block_on(async { filch::spawn_fn(|| 2).await })
+                to_b.spawn(async { 1 }).wait()
+                    + to_b.block_on(async { filch::spawn_fn(|| 2).await })
             });
             let on_b = b.spawn_fn(move || {
                 met.wait();
