@@ -65,12 +65,18 @@ fn pulls_parks_wakes_and_overflows_are_counted_once_each() {
     assert_eq!((counters.overflows, counters.wakes), (1, 1));
     assert_eq!(counters.injector_pulls, 0);
     rig.advance(0);
-    assert_eq!(rig.counters(0).injector_pulls, 1, "two in one pull");
+    assert_eq!(rig.counters(0).injector_pulls, 0, "what was spilled is no pull");
     rig.drive();
     assert_eq!(rig.log.len(), 6);
     assert_eq!(rig.counters(0).polls + rig.counters(1).polls, 7);
     assert_eq!(rig.counters(1).wakes, 0);
     assert_eq!((rig.counters(0).parks, rig.counters(1).parks), (2, 2));
+    rig.inject("outside 1");
+    rig.inject("outside 2");
+    rig.drive();
+    let pulls = rig.counters(0).injector_pulls + rig.counters(1).injector_pulls;
+    assert_eq!(pulls, 1, "two in one pull");
+    assert_eq!(rig.counters(0).polls + rig.counters(1).polls, 9);
 }
 
 #[test]

@@ -72,9 +72,12 @@ fn the_interval_of_the_look_follows_the_time_that_tasks_take() {
         let log = rig.log.take();
         let seen: Vec<usize> = (0..log.len()).filter(|&n| log[n] == "outside").collect();
         let distances: Vec<usize> = seen.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        // The tasks from outside take no time, which stretches the interval a little.
-        let near = looks..=looks + 1;
-        assert!(distances.iter().all(|distance| near.contains(distance)), "{each}: {distances:?}");
+        // The tasks from outside take no time, which stretches the interval a little. Of four
+        // looks one begins with the own queue.
+        let near = |distance: usize| (looks..=looks + 1).contains(&distance);
+        let fits = |&d: &usize| near(d) || near(d.div_ceil(2));
+        assert!(distances.iter().any(|&d| near(d)), "{each}: {distances:?}");
+        assert!(distances.iter().all(fits), "{each}: {distances:?}");
     }
 }
 

@@ -1,17 +1,17 @@
-//! A full ring: the oldest go to the injector, in order, and nothing is lost.
+//! A full ring: the oldest are spilled, in order, and nothing is lost.
 
 use crate::config::Config;
 use crate::sched::rig::{Rig, config};
 use crate::spawn::spawn;
 use crate::task::header::RawTask;
 
-/// What the injector holds, oldest first; it is run by worker 0 to be seen.
-fn run_injected(rig: &Rig) -> Vec<String> {
+/// What was spilled, oldest first; it is run by worker 0 to be seen.
+fn run_spilled(rig: &Rig) -> Vec<String> {
     rig.log.take();
     rig.as_worker(0, |worker| {
-        let mut tasks = Vec::new();
-        rig.shared.lanes[0].injector.pop_batch(usize::MAX, 0, &mut |task| tasks.push(task));
-        tasks.into_iter().for_each(|task| worker.run(RawTask(task)));
+        while let Some(task) = worker.next_oldest_spilled() {
+            worker.run(task);
+        }
     });
     rig.log.take()
 }
@@ -21,15 +21,15 @@ fn names(range: std::ops::Range<usize>) -> Vec<String> {
 }
 
 #[test]
-fn a_full_ring_sends_its_oldest_to_the_injector_in_order() {
+fn a_full_ring_spills_its_oldest_in_order() {
     // The batch in the configuration, and what goes out of a ring of 8.
     for (outbound_batch, sent) in [(None, 4), (Some(1), 1), (Some(3), 3), (Some(8), 8)] {
         let rig = Rig::new(Config { ring_capacity: 8, outbound_batch, ..config(1, 0) });
         rig.fill_ring(0, names(0..9));
-        assert_eq!(rig.shared.lanes[0].injector.len(), sent);
+        assert_eq!(rig.shared.lanes[0].spill.len(), sent);
         assert_eq!(rig.shared.slots[0].ring.len(), 9 - sent);
         assert_eq!(rig.counters(0).overflows, 1);
-        assert_eq!(run_injected(&rig), names(0..sent));
+        assert_eq!(run_spilled(&rig), names(0..sent));
         rig.step(0);
         assert_eq!(rig.log.take(), names(sent..9));
     }
@@ -56,9 +56,9 @@ fn while_a_thief_is_at_work_the_new_task_goes_out_alone() {
     let (stolen, ()) = ring.while_stolen_from(|| {
         rig.fill_ring(0, names(8..10));
         assert_eq!(ring.len(), 4, "the thief has the other half");
-        assert_eq!(rig.shared.lanes[0].injector.len(), 2);
+        assert_eq!(rig.shared.lanes[0].spill.len(), 2);
     });
-    assert_eq!(run_injected(&rig), names(8..10));
+    assert_eq!(run_spilled(&rig), names(8..10));
     rig.as_worker(1, |worker| stolen.into_iter().for_each(|task| worker.run(RawTask(task))));
     assert_eq!(rig.log.take(), names(0..4));
     rig.fill_ring(0, names(8..12));

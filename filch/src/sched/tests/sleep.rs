@@ -15,6 +15,7 @@ enum Source {
     Mailbox,
     Queue(Priority),
     Neighbour,
+    Spill,
     Stop,
 }
 
@@ -27,7 +28,7 @@ enum Lane {
 fn sources() -> impl Iterator<Item = (Lane, Source)> {
     let queues = [Priority::High, Priority::Normal, Priority::Low].map(Source::Queue);
     let both = queues.into_iter().chain([Source::Neighbour, Source::Stop]);
-    let io = both.clone().chain([Source::Mailbox]).map(|source| (Lane::Io, source));
+    let io = both.clone().chain([Source::Spill, Source::Mailbox]).map(|source| (Lane::Io, source));
     io.chain(both.map(|source| (Lane::Compute, source)))
 }
 
@@ -60,6 +61,15 @@ fn push(rig: &Rig, lane: Lane, source: Source, gate: &Gate) {
         (Source::Neighbour, Lane::Io) => {
             rig.spawn(1, "work");
             rig.spawn(1, "displaces it");
+        }
+        (Source::Spill, _) => {
+            let task = rig.as_worker(1, |worker| {
+                drop(rig.task().spawn(future));
+                worker.take_newest().expect("a future goes into the slot")
+            });
+            let lane = &rig.shared.lanes[0];
+            lane.spill.push([task.0].into());
+            rig.shared.notify(lane);
         }
         (Source::Neighbour, Lane::Compute) => rig.spawn_job(1, "work"),
         (Source::Stop, _) => {
