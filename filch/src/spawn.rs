@@ -329,7 +329,7 @@ impl TaskBuilder {
                 "spawn_local needs a task on an I/O worker of its runtime: the future stays where it is spawned"
             );
         };
-        if context::with(|cx| cx.task.get()).is_null() {
+        if context::with(|cx| cx.task.get().is_null() && !cx.group.get().is_null()) {
             panic!(
                 "spawn_local inside block_on on a worker: the future could not run while it blocks"
             );

@@ -322,8 +322,6 @@ impl Worker {
         for _ in 0..self.shared.config.private_budget {
             let task = self.private.borrow_mut().pop_front();
             let Some(task) = task else { break };
-            // It may run long: what lies in the newest-task slot should not wait for it.
-            self.offer_newest();
             self.count_tick();
             self.run(task);
         }

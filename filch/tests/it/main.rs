@@ -11,6 +11,7 @@ mod panics;
 mod refused;
 mod scopes;
 mod seeds;
+mod settle;
 mod support;
 mod survival;
 mod ui;
