@@ -90,11 +90,11 @@ const SHARES: [(usize, usize, usize, usize, usize, usize); 11] = [
     (4, 256, 0, 128, 3, 1),
     (4, 256, 0, 128, 4, 2),
     (4, 256, 0, 128, 100, 26),
-    // One more than the ring takes, because the first is run.
-    (1, 8, 0, 128, 100, 5),
-    (1, 8, 6, 128, 100, 3),
+    (1, 8, 0, 128, 100, 4),
+    (1, 8, 6, 128, 100, 2),
+    // A full ring: the first is run, so one is taken all the same.
     (1, 8, 8, 128, 100, 1),
-    (3, 64, 0, 128, 96, 33),
+    (3, 64, 0, 128, 96, 32),
 ];
 
 #[test]
