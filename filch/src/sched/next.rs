@@ -45,16 +45,21 @@ impl Worker {
         oldest.or_else(|| self.take_newest())
     }
 
+    /// Whether the newest-task slot is full. Only its owner, who asks, fills it.
+    #[inline]
+    pub(crate) fn has_newest(&self) -> bool {
+        // ORDERING: Relaxed, only a look; nothing is read through the pointer.
+        !self.slot().newest.load(Ordering::Relaxed).is_null()
+    }
+
     /// Empties the newest-task slot.
     #[inline]
     pub(crate) fn take_newest(&self) -> Option<RawTask> {
-        let newest = &self.slot().newest;
-        // ORDERING: Relaxed, only a look; the swap decides.
-        if newest.load(Ordering::Relaxed).is_null() {
+        if !self.has_newest() {
             return None;
         }
         // ORDERING: Acquire pairs with the Release in `push_newest`. The sentry may come first.
-        NonNull::new(newest.swap(ptr::null_mut(), Ordering::Acquire)).map(RawTask)
+        NonNull::new(self.slot().newest.swap(ptr::null_mut(), Ordering::Acquire)).map(RawTask)
     }
 
     #[inline]

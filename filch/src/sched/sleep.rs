@@ -1,8 +1,9 @@
 //! Going to sleep without missing work: publish, look at every source once more, then park.
 //!
 //! P1. Between `prepare` and the park, every source that others may have pushed to is looked at:
-//!     the mailbox, the lane's three queues, every neighbour's ring and deque, the phase. The idle
-//!     set's proof does the rest.
+//!     the mailbox, the lane's three queues, every neighbour's ring and deque, the phase; and the
+//!     own newest-task slot, which nobody else would look into while we sleep. The idle set's proof
+//!     does the rest.
 //! P2. Nothing of a group stays in the ledger while the worker sleeps (C4; `find` settled it).
 
 use super::shared::Phase;
@@ -34,6 +35,7 @@ impl Worker {
     fn sees_work(&self) -> bool {
         let shared = self.shared();
         self.has_private()
+            || self.has_newest()
             || self.lane().has_ready(&shared.slots)
             || shared.phase() == Phase::Stopped
     }

@@ -14,7 +14,7 @@ use super::worker::{Flow, Worker};
 use crate::base::{barrier, thread};
 use crate::config::hooks::{Role, ThreadHook, WorkerInfo};
 use crate::error::BuildError;
-use crate::task::group::guard_user_code;
+use crate::task::group::{Group, guard_user_code};
 
 /// Makes a runtime and starts its threads.
 pub(crate) fn start(parts: Parts) -> Result<Arc<Shared>, BuildError> {
@@ -166,7 +166,12 @@ impl Worker {
     /// The loop of a spare: it goes when it is not needed for a while.
     fn run_as_spare(&self) {
         while self.step() == Flow::Continue {
-            if self.lane().crew.is_surplus() && self.is_empty_handed() && !self.wait_for_summons() {
+            if !self.lane().crew.is_surplus() {
+                continue;
+            }
+            // C4: who stands by may go. Before the look at the queues, because it may wake a task.
+            Group::settle();
+            if self.is_empty_handed() && !self.wait_for_summons() {
                 return;
             }
         }
@@ -196,6 +201,10 @@ impl Worker {
 
     fn is_empty_handed(&self) -> bool {
         let slot = self.slot();
-        !self.has_private() && !self.has_pinned() && slot.ring.is_empty() && slot.deque.is_empty()
+        !self.has_private()
+            && !self.has_pinned()
+            && !self.has_newest()
+            && slot.ring.is_empty()
+            && slot.deque.is_empty()
     }
 }

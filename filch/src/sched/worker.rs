@@ -346,6 +346,10 @@ impl Worker {
         }
         // C4: nothing of a group may stay here while we look around or sleep.
         Group::settle();
+        // That may have ended a group, and so woken its owner into our slot.
+        if let Some(task) = self.take_newest() {
+            return Found::Task(task);
+        }
         self.explore()
     }
 
