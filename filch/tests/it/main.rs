@@ -1,3 +1,9 @@
 //! Tests of behaviour, in one binary.
 
+mod hostage;
+mod idle_cpu;
+mod kit;
 mod smoke;
+mod storm;
+mod stress;
+mod waiting;
