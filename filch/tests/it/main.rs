@@ -1,9 +1,13 @@
-//! Tests of behaviour, in one binary: tasks, handles and structure.
+//! Tests of behaviour, in one binary.
 
 mod block_on;
+mod blocking;
 mod detach;
 mod groups;
 mod handle;
+mod hostage;
+mod idle_cpu;
+mod kit;
 mod local;
 mod locks;
 mod migration;
@@ -12,6 +16,8 @@ mod refused;
 mod scopes;
 mod seeds;
 mod settle;
+mod storm;
+mod stress;
 mod support;
 mod survival;
 mod ui;
