@@ -387,9 +387,9 @@ impl Worker {
         let spent = now.saturating_duration_since(since).as_nanos() as u64;
         self.slot().counters.busy_ns.add(spent);
         let each = spent / ran.max(1);
-        if each > 0 {
+        if let Some(tasks) = GLOBAL_LOOK_NS.checked_div(each) {
             let longest = 2 * self.shared.config.global_interval as u64;
-            let aim = (GLOBAL_LOOK_NS / each).clamp(2, longest);
+            let aim = tasks.clamp(2, longest);
             // One part in eight of the new value: a single long task does not move it far. Rounded
             // towards the aim, so that it gets there.
             let now = self.interval.get();

@@ -1,5 +1,10 @@
 //! Tests of behaviour, in one binary.
 
+#![allow(
+    clippy::async_yields_async,
+    reason = "many tests are about a handle that leaves the task that made it"
+)]
+
 mod block_on;
 mod blocking;
 mod detach;
