@@ -83,9 +83,12 @@ pub(crate) fn in_group<T>(
         let _frame = unsafe { Frame::enter(Arc::as_ptr(&group), ptr::null(), u32::MAX) };
         catch_unwind(AssertUnwindSafe(|| body(&group)))
     };
+    // E1 of `scope`: nothing may unwind past children that borrow from this stack.
+    let abort = AbortOnUnwind;
     // SAFETY: the group's first unit, given up once.
     unsafe { Group::leave(Arc::as_ptr(&group)) };
     wait_for_group(&group);
+    std::mem::forget(abort);
     match (result, group.close()) {
         (Ok(value), None) => value,
         (Ok(value), Some(fallout)) => {
@@ -100,6 +103,15 @@ pub(crate) fn in_group<T>(
             }
             resume_unwind(payload)
         }
+    }
+}
+
+/// Ends the process when dropped.
+struct AbortOnUnwind;
+
+impl Drop for AbortOnUnwind {
+    fn drop(&mut self) {
+        std::process::abort();
     }
 }
 

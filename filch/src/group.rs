@@ -115,7 +115,8 @@ impl<E: Send + 'static> Group<E> {
                 Ok(value) => value,
                 Err(error) => {
                     group.fail(error);
-                    // We are cancelled with the rest, at this await.
+                    // With the rest, or alone if it was detached: at this await.
+                    spawn::cancel_current();
                     std::future::pending().await
                 }
             }
@@ -230,9 +231,9 @@ where
                     Err(payload)
                 }
             };
+            // Also if the drop of the body panics.
+            let _unit = OwnersUnit(&group.inner);
             this.stage = Stage::Waiting { end };
-            // SAFETY: the group's first unit, given up once: the stage has changed.
-            unsafe { group::Group::leave(Arc::as_ptr(&group.inner)) };
         }
         if group.inner.set_waiter(cx.waker()) {
             return Poll::Pending;
@@ -281,6 +282,16 @@ impl<E> Group<E> {
                 }
             }
         }
+    }
+}
+
+/// Gives the group's first unit up when dropped; made once, when the body has ended.
+struct OwnersUnit<'a>(&'a GroupRef);
+
+impl Drop for OwnersUnit<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the group's first unit, given up once: the stage changes with it.
+        unsafe { group::Group::leave(Arc::as_ptr(self.0)) };
     }
 }
 

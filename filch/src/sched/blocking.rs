@@ -18,7 +18,7 @@ use super::crew::Summons;
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::base::parker::{Parker, Unparked};
-use crate::base::shim::Ordering;
+use crate::base::shim::{Ordering, fence};
 use crate::task::group::{Group, GroupRef};
 use crate::task::header::{Kind, RawTask};
 use crate::task::state::Start;
@@ -72,6 +72,8 @@ impl Drop for Out<'_> {
         if let Some(worker) = self.0 {
             worker.lane().crew.comes_back();
             worker.slot().set_out(false);
+            // The sentry's clock for the rest of the task starts now.
+            worker.beat();
         }
     }
 }
@@ -79,9 +81,7 @@ impl Drop for Out<'_> {
 impl Worker {
     /// B2.
     fn offers_what_it_has(&self) {
-        if let Some(newest) = self.take_newest() {
-            self.push_ring(newest);
-        }
+        self.offer_newest();
         let slot = self.slot();
         if !slot.ring.is_empty() || !slot.deque.is_empty() {
             self.shared().notify(self.lane());
@@ -93,6 +93,9 @@ impl Worker {
         let (shared, lane, slot) = (self.shared(), self.lane(), self.slot());
         slot.set_out(true);
         lane.crew.goes_out();
+        // ORDERING: SeqCst pairs with the fence in `Idle::notify`: a poster that still found the
+        // crew complete has pushed before, and we see it.
+        fence(Ordering::SeqCst);
         if lane.crew.is_empty() || lane.has_ready(&shared.slots) {
             match shared.reinforce(lane) {
                 Summons::StandingBy(_) | Summons::Vacant(_) => slot.counters.spares.add(1),
@@ -165,6 +168,16 @@ fn help(group: &GroupRef) -> bool {
         }
     }
     false
+}
+
+/// Whether `task` can run on this thread only. The caller keeps the cell alive.
+pub(crate) fn is_pinned_here(task: RawTask) -> bool {
+    // SAFETY: by the caller's promise.
+    if unsafe { task.header() }.vtable.kind != Kind::Pinned {
+        return false;
+    }
+    // SAFETY: used only while this call lasts.
+    unsafe { Worker::current() }.is_some_and(|worker| worker.is_home_of(task))
 }
 
 /// Runs a job in place if nobody has started it. The caller keeps the cell alive.

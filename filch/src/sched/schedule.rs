@@ -7,7 +7,8 @@
 //! | high or low | the lane's high or low queue | the same |
 //! | pinned | its worker's private queue | its worker's mailbox |
 //!
-//! D1. Every push that makes work visible to others is followed by one `notify` of the lane. The
+//! D1. Every push that makes work visible to others is followed by one `notify` of the lane, or, by
+//!     a worker that searches, by the look of `Worker::pass_on`. The
 //!     two exceptions are invisible or not more work than before, and are covered by the sentry,
 //!     which is armed: the newest-task slot, and a task that goes back to its own worker's ring.
 //! D2. A foreign thread keeps the runtime alive until it has notified: the task it pushed may run,
@@ -16,7 +17,6 @@
 //! Not here: what the woken worker does (`worker`).
 
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use super::shared::{Lane, Shared};
 use super::worker::Worker;
@@ -40,10 +40,8 @@ pub(crate) unsafe fn from_anywhere(shared: *const (), task: RawTask) {
         return;
     }
     // D2.
-    // SAFETY: alive at the call, and `Shared` lives in an `Arc`.
-    unsafe { Arc::increment_strong_count(shared) };
-    // SAFETY: the reference just made.
-    let shared = unsafe { Arc::from_raw(shared) };
+    // SAFETY: alive at the call.
+    let shared = unsafe { Shared::to_arc(shared) };
     shared.inject(task);
 }
 
@@ -142,10 +140,14 @@ impl Worker {
         }
     }
 
-    fn is_home_of(&self, task: RawTask) -> bool {
-        // SAFETY: the caller of `accept` may push the entry, so the body is there.
-        let slot = unsafe { (task.header().vtable.slot)(task) };
-        slot as usize == self.index()
+    /// Whether a pinned task, whose cell the caller keeps alive, is pinned here.
+    pub(crate) fn is_home_of(&self, task: RawTask) -> bool {
+        // SAFETY: by the caller's promise.
+        let header = unsafe { task.header() };
+        // SAFETY: by the caller's promise.
+        let ours = unsafe { self.cache().is_from_here(task.0.cast()) };
+        // SAFETY: by the caller's promise.
+        ours && unsafe { (header.vtable.slot)(task) } as usize == self.index()
     }
 
     /// Puts a future into the newest-task slot (D1).
@@ -160,6 +162,14 @@ impl Worker {
                 self.shared().notify(self.lane());
             }
             None => self.ensure_watched(),
+        }
+    }
+
+    /// Moves what lies in the newest-task slot to where others find it.
+    pub(crate) fn offer_newest(&self) {
+        if let Some(newest) = self.take_newest() {
+            self.push_ring(newest);
+            self.shared().notify(self.lane());
         }
     }
 

@@ -34,6 +34,7 @@ use crate::queue::ring::Ring;
 use crate::queue::spill::Spill;
 use crate::task::group::{Fallout, Group, GroupRef, Home, Hook};
 use crate::task::header::{Header, Kind};
+use crate::task::state::State;
 use crate::timer::Clock;
 
 /// What a runtime is made from, besides its configuration.
@@ -164,6 +165,17 @@ impl Shared {
         })
     }
 
+    /// Another reference to a runtime that is alive.
+    ///
+    /// # Safety
+    /// `shared` came from [`Shared::new`] and is alive.
+    pub(crate) unsafe fn to_arc(shared: *const Self) -> Arc<Self> {
+        // SAFETY: by the caller's promise.
+        unsafe { Arc::increment_strong_count(shared) };
+        // SAFETY: the reference just made.
+        unsafe { Arc::from_raw(shared) }
+    }
+
     /// The lane that runs tasks of this kind.
     #[inline]
     pub(crate) fn lane_of(&self, kind: Kind) -> &Lane {
@@ -210,9 +222,9 @@ impl Shared {
     }
 
     /// How long ago a task was born.
-    pub(crate) fn age(&self, birth_ms: u32) -> Duration {
+    pub(crate) fn age(&self, state: &State) -> Duration {
         self.tell_time();
-        Duration::from_millis(u64::from(self.now_ms().saturating_sub(birth_ms)))
+        Duration::from_millis(state.age_ms(self.now_ms()).into())
     }
 
     /// The random source of the worker in slot `index`.

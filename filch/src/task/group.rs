@@ -1,8 +1,8 @@
 //! Groups: who belongs together, who is told at the end, and where panics go.
 //!
-//! Every task belongs to one group for life. Groups form a tree whose root is the runtime's; a
-//! group holds one unit of its parent until it is finished, so a finished group has no live
-//! descendant on any lane.
+//! Every task belongs to one group, until it is detached, which moves it to the root. Groups form
+//! a tree whose root is the runtime's; a group holds one unit of its parent until it is finished,
+//! so a finished group has no live descendant on any lane.
 //!
 //! G1. A group's memory is kept by references (`Arc`); one of them belongs to the count, from
 //!     birth to its end, so whoever holds a unit may use the group (PITFALL: a tracker on the
@@ -136,6 +136,8 @@ impl Group {
 
     /// A group of no runtime, for a task that ends before anybody can wake it.
     pub(crate) fn nowhere() -> GroupRef {
+        /// # Safety
+        /// None is needed: it is never called, and panics if it is.
         unsafe fn never(_: *const (), _: RawTask) {
             unreachable!("a task of no runtime is never queued");
         }
@@ -270,16 +272,7 @@ impl Group {
 
     /// Settles this thread's ledger (C4): before searching, parking or blocking.
     pub(crate) fn settle() {
-        let finished = context::with(|cx| {
-            let count = cx.ledger.count();
-            if count.is_null() {
-                return None;
-            }
-            // SAFETY: C1, the ledger holds units, or the running task does.
-            let finished = unsafe { cx.ledger.settle(&*count) };
-            finished.then_some(count)
-        });
-        if let Some(count) = finished {
+        if let Some(count) = context::with(|cx| cx.ledger.settle()) {
             // SAFETY: a ledger's count is the field of a group; the count's reference is ours.
             unsafe { Self::announce(Self::of_count(count)) };
         }
@@ -324,13 +317,15 @@ impl Group {
     /// Has `waker` woken at the end; false if the group is finished already.
     #[must_use]
     pub(crate) fn set_waiter(&self, waker: &Waker) -> bool {
+        // The user's code (clone and drop of a waker) runs outside of the lock.
+        let waker = waker.clone();
         let mut waiter = lock(&self.waiter);
         if self.count.is_finished() {
             return false;
         }
-        if !waiter.as_ref().is_some_and(|old| old.will_wake(waker)) {
-            *waiter = Some(waker.clone());
-        }
+        let old = waiter.replace(waker);
+        drop(waiter);
+        guard_user_code(|| drop(old));
         true
     }
 
@@ -412,7 +407,15 @@ impl Group {
 
     /// Cancels every member that was not detached and every subgroup (G4); untracked groups have no such call.
     pub(crate) fn cancel(&self) {
-        let Some(members) = &self.members else { return };
+        // A list and not a recursion: groups may be nested deeper than the stack.
+        let mut groups = self.cancel_members();
+        while let Some(group) = groups.pop() {
+            groups.extend(group.cancel_members());
+        }
+    }
+
+    fn cancel_members(&self) -> Vec<GroupRef> {
+        let Some(members) = &self.members else { return Vec::new() };
         let (tasks, jobs, groups) = {
             let mut members = lock(members);
             // ORDERING: Relaxed, the lock orders it with `enlist` and `inside`.
@@ -423,9 +426,7 @@ impl Group {
             // SAFETY: our reference keeps the cell alive.
             unsafe { cancel_task(task.raw()) };
         }
-        for group in groups {
-            group.cancel();
-        }
+        groups
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {

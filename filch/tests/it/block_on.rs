@@ -118,7 +118,7 @@ fn chain_of_descendants_each_outliving_its_parent_is_waited_for() {
     watched(|dog| {
         fn link(left: usize, drops: Drops) {
             let token = drops.token();
-            if left % 2 == 0 {
+            if left.is_multiple_of(2) {
                 drop(filch::spawn(async move {
                     filch::yield_now().await;
                     drop(token);
