@@ -9,6 +9,7 @@ mod locks;
 mod migration;
 mod panics;
 mod refused;
+mod regress;
 mod scopes;
 mod seeds;
 mod settle;
