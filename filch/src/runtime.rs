@@ -8,9 +8,10 @@ use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
+use crate::base::barrier;
 use crate::block_on::{in_group, run_here};
 use crate::builder::Builder;
-use crate::config::Config;
+use crate::config::{Config, Role};
 use crate::error::BuildError;
 use crate::observe::Counts;
 use crate::sched::shared::{Shared, lock};
@@ -21,7 +22,6 @@ use crate::spawn::{Place, TaskBuilder};
 use crate::task::context;
 use crate::task::group::Tracking;
 use crate::task::join::JoinHandle;
-use crate::{Role, base::barrier};
 
 /// A set of workers with its tasks. Several may live in one process.
 ///

@@ -25,9 +25,6 @@ pub(crate) use std::{
     thread::yield_now,
 };
 
-#[cfg(all(test, not(loom)))]
-pub(crate) use std::hint::spin_loop;
-
 #[cfg(all(not(loom), any(test, not(all(target_os = "linux", target_pointer_width = "64")))))]
 pub(crate) use std::sync::Condvar;
 
@@ -57,6 +54,8 @@ pub(crate) fn fence(order: Ordering) {
     {
         static FENCE: AtomicUsize = AtomicUsize::new(0);
         let _ = order;
+        // ORDERING: AcqRel, each such fence synchronises with the one before it, as SeqCst fences
+        // do in their total order.
         FENCE.fetch_add(0, Ordering::AcqRel);
     }
 }

@@ -123,9 +123,9 @@ impl Worker {
         }
         let (lane, ring) = (self.lane(), &self.slot().ring);
         let fair = lane.injector.len() / lane.workers + 1;
-        // One more than fits, because the first does not go into the ring.
-        let room = ring.free().min(ring.capacity() / 2) + 1;
-        fair.min(room).min(self.shared().config.global_batch)
+        let room = ring.free().min(ring.capacity() / 2);
+        // The first does not go into the ring, so there is always room for one.
+        fair.min(room).min(self.shared().config.global_batch).max(1)
     }
 
     /// Takes up to `share` tasks, from a random shard on: the first is returned, the others go

@@ -42,7 +42,7 @@ use crate::config::Config;
 use crate::config::hooks::Hooks;
 use crate::idle::{Counts, Ticket};
 use crate::observe;
-use crate::spawn::{Place, TaskBuilder};
+use crate::spawn::{Place, TaskBuilder, spawn_local};
 use crate::task::group::Group;
 use crate::task::header::RawTask;
 use crate::task::waker::cancel_task;
@@ -440,17 +440,35 @@ impl Rig {
         drop(self.task().spawn_fn(move || log.note(what)));
     }
 
-    /// A ready future that is in no queue yet.
+    /// A ready future that notes `what` and is in no queue yet.
     pub(super) fn loose(&self, what: impl Into<String>) -> RawTask {
-        self.as_worker(0, |worker| {
+        self.loose_future(0, self.log.noting(what))
+    }
+
+    fn loose_future(
+        &self,
+        slot: usize,
+        future: impl Future<Output = ()> + Send + 'static,
+    ) -> RawTask {
+        self.as_worker(slot, |worker| {
             let newest = worker.take_newest();
-            drop(self.task().spawn(self.log.noting(what)));
+            drop(self.task().spawn(future));
             let task = worker.take_newest().expect("a future goes into the slot");
             if let Some(newest) = newest {
                 worker.accept(newest);
             }
             task
         })
+    }
+
+    /// Spawns a pinned future on a worker, by a task that runs there at once.
+    pub(super) fn spawn_pinned(
+        &self,
+        slot: usize,
+        future: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let parent = self.loose_future(slot, async move { drop(spawn_local(future)) });
+        self.as_worker(slot, |worker| worker.run(parent));
     }
 
     /// Appends tasks to a worker's ring, oldest first.

@@ -16,6 +16,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -49,6 +50,11 @@ pub(crate) enum Flow {
 pub(crate) struct Worker {
     shared: Arc<Shared>,
     index: usize,
+    /// Into `shared`, so that the hot paths need not look them up.
+    slot: NonNull<Slot>,
+    lane: NonNull<Lane>,
+    runs_futures: bool,
+    runs_jobs: bool,
     core: RefCell<Box<dyn EventCore>>,
     cache: Cache,
     pub(crate) rng: RefCell<Rng>,
@@ -90,6 +96,10 @@ impl Worker {
         lane.widen(index);
         let victim = index - lane.range.start;
         let worker = Self {
+            runs_futures: slot.lane == 0,
+            runs_jobs: slot.lane + 1 == shared.lanes.len(),
+            lane: NonNull::from(lane),
+            slot: NonNull::from(&**slot),
             core: RefCell::new(core),
             cache: Cache::new(shared.pool.clone()),
             rng: RefCell::new(shared.rng_of(index)),
@@ -196,12 +206,14 @@ impl Worker {
 
     #[inline]
     pub(crate) fn slot(&self) -> &Slot {
-        &self.shared.slots[self.index]
+        // SAFETY: S2, slots neither move nor go while we hold `shared`.
+        unsafe { self.slot.as_ref() }
     }
 
     #[inline]
     pub(crate) fn lane(&self) -> &Lane {
-        &self.shared.lanes[self.slot().lane]
+        // SAFETY: as slots, lanes are made once with `shared`.
+        unsafe { self.lane.as_ref() }
     }
 
     /// This worker's number in its lane.
@@ -211,12 +223,12 @@ impl Worker {
 
     #[inline]
     pub(crate) fn runs_futures(&self) -> bool {
-        self.slot().lane == 0
+        self.runs_futures
     }
 
     #[inline]
     pub(crate) fn runs_jobs(&self) -> bool {
-        self.slot().lane + 1 == self.shared.lanes.len()
+        self.runs_jobs
     }
 
     /// Whether this worker only stands in for others.
@@ -375,9 +387,9 @@ impl Worker {
         let spent = now.saturating_duration_since(since).as_nanos() as u64;
         self.slot().counters.busy_ns.add(spent);
         let each = spent / ran.max(1);
-        if each > 0 {
+        if let Some(tasks) = GLOBAL_LOOK_NS.checked_div(each) {
             let longest = 2 * self.shared.config.global_interval as u64;
-            let aim = (GLOBAL_LOOK_NS / each).clamp(2, longest);
+            let aim = tasks.clamp(2, longest);
             // One part in eight of the new value: a single long task does not move it far. Rounded
             // towards the aim, so that it gets there.
             let now = self.interval.get();

@@ -135,7 +135,9 @@ impl<F: Future> Body for FutureBody<F> {
         // SAFETY: the caller owns the body.
         let future = unsafe { &mut (*this).0 };
         // SAFETY: pinned, by the caller's promise: a cell never moves.
-        unsafe { poll(Pin::new_unchecked(future), task) }
+        let future = unsafe { Pin::new_unchecked(future) };
+        // SAFETY: the caller runs the task.
+        unsafe { poll(future, task) }
     }
 }
 
@@ -148,7 +150,9 @@ impl<F: Future> Body for PinnedFuture<F> {
         // SAFETY: the caller owns the body.
         let future = unsafe { &mut (*this).future };
         // SAFETY: pinned, by the caller's promise: a cell never moves.
-        unsafe { poll(Pin::new_unchecked(future), task) }
+        let future = unsafe { Pin::new_unchecked(future) };
+        // SAFETY: the caller runs the task.
+        unsafe { poll(future, task) }
     }
 
     fn slot(&self) -> u32 {
@@ -206,10 +210,12 @@ impl<B: Body> Cell<B> {
         let cell: NonNull<Self> = at.cast();
         let task = RawTask(cell.cast());
         let word = birth.word;
-        // SAFETY: the cell is large enough and ours.
-        unsafe { (&raw mut (*cell.as_ptr()).slot).write(body.slot()) };
+        // SAFETY: the cell is large enough; only the address is computed.
+        let slot = unsafe { &raw mut (*cell.as_ptr()).slot };
+        // SAFETY: the cell is ours.
+        unsafe { slot.write(body.slot()) };
         // SAFETY: as above.
-        unsafe { (&raw mut (*cell.as_ptr()).stage.body).write(ManuallyDrop::new(body)) };
+        unsafe { Self::body(task).write(body) };
         // SAFETY: as above (H1).
         unsafe { birth.write(task.0, const { &Self::VTABLE }) };
         // SAFETY: all fields are initialised but the state word, which is valid at all times (T1).
@@ -217,19 +223,22 @@ impl<B: Body> Cell<B> {
         task
     }
 
-    /// The body of `task`. The caller owns it (T2).
+    /// Where the body of `task` is. Its owner may use it (T2).
     fn body(task: RawTask) -> *mut B {
         let cell: *mut Self = task.0.as_ptr().cast();
         // SAFETY: `create` made the cell of this type; only the address is computed.
         unsafe { (&raw mut (*cell).stage.body).cast() }
     }
 
+    /// Where the outcome of `task` is. Its owner may use it (T5).
     fn outcome(task: RawTask) -> *mut Outcome<B::Output> {
         let cell: *mut Self = task.0.as_ptr().cast();
         // SAFETY: `create` made the cell of this type; only the address is computed.
         unsafe { (&raw mut (*cell).stage.outcome).cast() }
     }
 
+    /// # Safety
+    /// As [`Vtable::run`]: the caller owns the body (T2).
     unsafe fn run(task: RawTask) -> Ran {
         let body = Self::body(task);
         // SAFETY: T2, the caller owns the body; a cell never moves, so it is pinned.
@@ -238,9 +247,11 @@ impl<B: Body> Cell<B> {
             Ok(Poll::Pending) => return Self::pend(task),
             Ok(Poll::Ready(value)) => Ok(value),
             Err(payload) if payload.is::<CancelledHere>() => Err(Failure::Cancelled),
-            // SAFETY: we run the task, so it is not DONE.
             Err(payload) => {
-                Err(Failure::Panicked(unsafe { Panicked::new(task.header(), payload) }))
+                // SAFETY: we run the task, so its cell is there.
+                let header = unsafe { task.header() };
+                // SAFETY: we run the task, so it is not DONE.
+                Err(Failure::Panicked(unsafe { Panicked::new(header, payload) }))
             }
         };
         if B::STAYS {
@@ -272,6 +283,8 @@ impl<B: Body> Cell<B> {
         }
     }
 
+    /// # Safety
+    /// As [`Vtable::abandon`]: the caller owns the body (T2).
     unsafe fn abandon(task: RawTask) -> Ran {
         // SAFETY: T2, the caller owns the body.
         unsafe { Self::drop_body(task) };
@@ -279,6 +292,8 @@ impl<B: Body> Cell<B> {
         unsafe { Self::end(task, Err(Failure::Cancelled)) }
     }
 
+    /// # Safety
+    /// The caller owns the body (T2) and gives it up.
     unsafe fn drop_body(task: RawTask) {
         // SAFETY: T2, the caller owns the body, and drops it once.
         let drop = || unsafe { Self::body(task).drop_in_place() };
@@ -291,6 +306,9 @@ impl<B: Body> Cell<B> {
     }
 
     /// B2, from the outcome on.
+    ///
+    /// # Safety
+    /// The caller owns the stage (T2, T5), and the body is gone from it.
     unsafe fn end(task: RawTask, outcome: Outcome<B::Output>) -> Ran {
         // SAFETY: we own the stage (T5) and the body is gone from it.
         unsafe { Self::outcome(task).write(outcome) };
@@ -308,7 +326,7 @@ impl<B: Body> Cell<B> {
         let mut last = finished.last;
         if finished.waiter {
             // SAFETY: T6, the waker is ours.
-            let waker = header.waiter.with(|slot| unsafe { (*slot).assume_init_read() });
+            let waker = unsafe { header.take_waiter() };
             guard_user_code(|| waker.wake());
             last = header.state.unref();
         }
@@ -319,6 +337,8 @@ impl<B: Body> Cell<B> {
         Ran::Ended(group)
     }
 
+    /// # Safety
+    /// As [`Vtable::take`]: the caller owns the outcome (T5), and `into` has room for it.
     unsafe fn take(task: RawTask, into: *mut ()) {
         // SAFETY: T5, the caller owns the outcome and takes it once.
         let outcome = unsafe { Self::outcome(task).read() };
@@ -326,6 +346,8 @@ impl<B: Body> Cell<B> {
         unsafe { into.cast::<Outcome<B::Output>>().write(outcome) };
     }
 
+    /// # Safety
+    /// As [`Vtable::discard`]: the caller owns the outcome (T5).
     unsafe fn discard(task: RawTask) {
         // SAFETY: T5, the caller owns the outcome and takes it once.
         let outcome = unsafe { Self::outcome(task).read() };
@@ -337,10 +359,12 @@ impl<B: Body> Cell<B> {
         }
     }
 
+    /// # Safety
+    /// The cell is alive, and of a pinned task.
     unsafe fn slot(task: RawTask) -> u32 {
         let cell: *mut Self = task.0.as_ptr().cast();
         // SAFETY: `create` made the cell of this type and wrote the slot for good.
-        let slot = unsafe { (&raw const (*cell).slot).read() };
+        let slot = unsafe { (*cell).slot };
         slot.into().expect("only pinned tasks are asked for their slot")
     }
 }

@@ -1,8 +1,8 @@
 //! Groups: who belongs together, who is told at the end, and where panics go.
 //!
-//! Every task belongs to one group, until it is detached, which moves it to the root. Groups form a tree whose root is the runtime's; a
-//! group holds one unit of its parent until it is finished, so a finished group has no live
-//! descendant on any lane.
+//! Every task belongs to one group, until it is detached, which moves it to the root. Groups form
+//! a tree whose root is the runtime's; a group holds one unit of its parent until it is finished,
+//! so a finished group has no live descendant on any lane.
 //!
 //! G1. A group's memory is kept by references (`Arc`); one of them belongs to the count, from
 //!     birth to its end, so whoever holds a unit may use the group (PITFALL: a tracker on the
@@ -136,6 +136,8 @@ impl Group {
 
     /// A group of no runtime, for a task that ends before anybody can wake it.
     pub(crate) fn nowhere() -> GroupRef {
+        /// # Safety
+        /// None is needed: it is never called, and panics if it is.
         unsafe fn never(_: *const (), _: RawTask) {
             unreachable!("a task of no runtime is never queued");
         }

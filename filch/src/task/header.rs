@@ -179,6 +179,17 @@ impl Header {
         unsafe { Group::leave(old) };
     }
 
+    /// Moves the waker out of the waiter's slot.
+    ///
+    /// # Safety
+    /// The slot is the caller's and holds a waker (T6), which nobody takes again.
+    pub(crate) unsafe fn take_waiter(&self) -> Waker {
+        // SAFETY: T6, by the caller's promise.
+        let slot = self.waiter.with(|slot| unsafe { slot.read() });
+        // SAFETY: T6, as above.
+        unsafe { slot.assume_init() }
+    }
+
     pub(crate) fn name(&self) -> Option<&str> {
         self.meta.named().map(|named| &*named.name)
     }
@@ -205,18 +216,21 @@ impl Birth {
     pub(crate) unsafe fn write(self, at: NonNull<Header>, vtable: &'static Vtable) {
         let at = at.as_ptr();
         // The state word stays untouched: the registry's walk may read it at any time (T1).
-        // SAFETY: by the caller's promise; each field lies inside the cell.
-        unsafe { (&raw mut (*at).link).write(AtomicPtr::default()) };
-        // SAFETY: as above.
-        unsafe { (&raw mut (*at).vtable).write(vtable) };
-        // SAFETY: as above.
-        unsafe { (&raw mut (*at).group).write(AtomicPtr::new(self.group.cast_mut())) };
-        // SAFETY: as above.
-        unsafe { (&raw mut (*at).id).write(self.id) };
-        // SAFETY: as above.
-        unsafe { (&raw mut (*at).meta).write(self.meta) };
-        // SAFETY: as above.
-        unsafe { (&raw mut (*at).waiter).write(UnsafeCell::new(MaybeUninit::uninit())) };
+        macro_rules! write {
+            ($field:ident: $value:expr) => {
+                // SAFETY: by the caller's promise the field lies inside the cell.
+                let field = unsafe { &raw mut (*at).$field };
+                let value = $value;
+                // SAFETY: the cell is fresh, so it is ours alone.
+                unsafe { field.write(value) };
+            };
+        }
+        write!(link: AtomicPtr::default());
+        write!(vtable: vtable);
+        write!(group: AtomicPtr::new(self.group.cast_mut()));
+        write!(id: self.id);
+        write!(meta: self.meta);
+        write!(waiter: UnsafeCell::new(MaybeUninit::uninit()));
     }
 }
 
@@ -291,8 +305,10 @@ impl RawTask {
     /// # Safety
     /// No reference and no queue entry is left; body, output and waiter are gone.
     pub(crate) unsafe fn free(self) {
+        // SAFETY: the cell is alive; only the address is computed.
+        let meta = unsafe { &raw mut (*self.0.as_ptr()).meta };
         // SAFETY: the cell is ours alone; `meta` was initialised at birth and dies here.
-        unsafe { std::ptr::drop_in_place(&raw mut (*self.0.as_ptr()).meta) };
+        unsafe { meta.drop_in_place() };
         let cache = context::with(|cx| cx.cache.get());
         // SAFETY: X3, the cache belongs to this thread's worker while it is set.
         let cache = unsafe { cache.as_ref() };

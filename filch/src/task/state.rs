@@ -384,11 +384,14 @@ impl State {
 
     /// Hands the content of the waiter slot to the finisher; false if the task is done (T6).
     pub(crate) fn set_waiter(&self) -> bool {
+        // ORDERING: Release pairs with the Acquire in `finish`: the waker is in the slot (T6).
         self.move_waiter(WAITER, Ordering::Release)
     }
 
     /// Takes the waiter slot back; false if the task is done (T6).
     pub(crate) fn clear_waiter(&self) -> bool {
+        // ORDERING: Acquire, our next write to the slot comes after WAITER is gone (T6): until
+        // then a finisher that sees WAITER may read it.
         self.move_waiter(0, Ordering::Acquire)
     }
 
@@ -492,8 +495,6 @@ impl State {
 }
 
 #[cfg(all(test, loom))]
-#[path = "state_model.rs"]
 mod model;
 #[cfg(all(test, not(loom)))]
-#[path = "state_tests.rs"]
 mod tests;

@@ -118,7 +118,7 @@ fn chain_of_descendants_each_outliving_its_parent_is_waited_for() {
     watched(|dog| {
         fn link(left: usize, drops: Drops) {
             let token = drops.token();
-            if left % 2 == 0 {
+            if left.is_multiple_of(2) {
                 drop(filch::spawn(async move {
                     filch::yield_now().await;
                     drop(token);
@@ -283,16 +283,20 @@ fn last_child_may_end_on_another_thread_while_the_waiter_goes_away() {
             .map(|_| {
                 let handle = runtime.handle();
                 std::thread::spawn(move || {
-                    for _ in 0..3_000 {
-                        let ran = AtomicUsize::new(0);
-                        let pile: Vec<Box<[usize; 16]>> = vec![Box::new([0; 16]); 2];
+                    for round in 0..1_000u32 {
+                        let started = Gate::default();
                         handle.block_on_fn(|| {
-                            filch::block_on_fn(|| drop(filch::spawn_fn(|| ())));
-                            drop(filch::spawn(async {}));
-                            ran.fetch_add(1, Ordering::SeqCst);
+                            let inner = started.clone();
+                            filch::block_on_fn(|| {
+                                drop(filch::spawn_fn(move || inner.open()));
+                                // Not claimed here: it ends over there.
+                                until(|| started.is_open());
+                            });
+                            // Over what was freed, if it was.
+                            let pile: Vec<_> =
+                                (0..16).map(|i| vec![u8::MAX; 64 << (i % 4)]).collect();
+                            assert_eq!(pile.len() as u32 + round, 16 + round);
                         });
-                        drop(pile);
-                        assert_eq!(ran.into_inner(), 1);
                     }
                 })
             })

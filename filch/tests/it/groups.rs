@@ -4,7 +4,7 @@ use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 
 use filch::Group;
 
@@ -604,4 +604,66 @@ impl CloneOk for Gate {
             Ok(())
         }
     }
+}
+
+/// Returns from its wake only when the waiter is gone.
+#[derive(Default)]
+struct Farewell {
+    woken: Gate,
+    gone: Gate,
+}
+
+impl std::task::Wake for Farewell {
+    fn wake(self: Arc<Self>) {
+        self.woken.open();
+        self.gone.block();
+    }
+}
+
+/// Memory of the kind that groups are in.
+#[repr(align(128))]
+struct Blot<const N: usize>(#[allow(dead_code, reason = "it is there to be written")] [u8; N]);
+
+fn blots() -> Vec<Box<dyn std::any::Any>> {
+    (0..64usize)
+        .map(|i| -> Box<dyn std::any::Any> {
+            match i % 4 {
+                0 => Box::new(Blot([u8::MAX; 256])),
+                1 => Box::new(Blot([u8::MAX; 384])),
+                2 => Box::new(Blot([u8::MAX; 512])),
+                _ => Box::new(Blot([u8::MAX; 640])),
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn waiter_that_is_gone_before_its_wake_returns_is_not_touched_again() {
+    watched(|dog| {
+        let runtime = dog.rig(2);
+        let blots = runtime.block_on(async {
+            let (gate, farewell) = (Gate::default(), Arc::new(Farewell::default()));
+            let inner = gate.clone();
+            let mut group = Box::pin(filch::group(async |g: Group<()>| {
+                drop(g.spawn(async move {
+                    inner.await;
+                    Ok(())
+                }));
+                Ok(7)
+            }));
+            let waker = Waker::from(farewell.clone());
+            assert!(group.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            gate.open();
+            farewell.woken.block();
+            // The worker that ended the last child is inside the wake.
+            let mut cx = Context::from_waker(Waker::noop());
+            assert_eq!(group.as_mut().poll(&mut cx), Poll::Ready(Ok(7)));
+            drop(group);
+            let blots = blots();
+            farewell.gone.open();
+            blots
+        });
+        drop(blots);
+        runtime.assert_alive();
+    });
 }

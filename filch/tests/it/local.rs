@@ -82,11 +82,10 @@ fn local_future_is_dropped_on_its_thread_when_cancelled_from_another() {
         let (inner, token) = (gate.clone(), drops.token());
         let cancelled = runtime.spawn(async move {
             let home = Rc::new(thread::current().id());
-            let local = filch::spawn_local(async move {
+            filch::spawn_local(async move {
                 let _on_its_thread = OnDrop(home, token);
                 inner.await;
-            });
-            local
+            })
         });
         let local = cancelled.wait();
         until(|| gate.waiters() == 1);

@@ -1,9 +1,18 @@
-//! Tests of behaviour, in one binary: tasks, handles and structure.
+//! Tests of behaviour, in one binary.
+
+#![allow(
+    clippy::async_yields_async,
+    reason = "many tests are about a handle that leaves the task that made it"
+)]
 
 mod block_on;
+mod blocking;
 mod detach;
 mod groups;
 mod handle;
+mod hostage;
+mod idle_cpu;
+mod kit;
 mod local;
 mod locks;
 mod migration;
@@ -13,6 +22,8 @@ mod regress;
 mod scopes;
 mod seeds;
 mod settle;
+mod storm;
+mod stress;
 mod support;
 mod survival;
 mod ui;

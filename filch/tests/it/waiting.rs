@@ -62,7 +62,7 @@ fn vectors_and_tuples_nest() {
         let runtime = dog.rig(2);
         let many: Vec<_> =
             (0..3).map(|i| (runtime.spawn(async move { i }), runtime.spawn_fn(|| 'x'))).collect();
-        let (many, one) = filch::wait((many, runtime.spawn(async { () })));
+        let (many, one) = filch::wait((many, runtime.spawn(async {})));
         assert_eq!((many, one), (vec![(0, 'x'), (1, 'x'), (2, 'x')], ()));
         assert_eq!(filch::wait(Vec::<filch::JoinHandle<()>>::new()), []);
     });

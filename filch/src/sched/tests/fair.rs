@@ -22,7 +22,7 @@ fn a_busy_worker_sees_its_mailbox_within_an_interval() {
         waiting.pass().await;
         log.note("inbound");
     };
-    drop(rig.as_worker(0, |_| rig.task().spawn_local(pinned)));
+    rig.spawn_pinned(0, pinned);
     drop(respawn_for_ever(&rig, "own"));
     let opener = async move { gate.open() };
     rig.steps(0, 3);
@@ -73,7 +73,7 @@ fn a_busy_worker_sees_the_abort_within_an_interval() {
         match kind {
             "future" => drop(respawn_for_ever(&rig, "own")),
             "private" => {
-                drop(rig.as_worker(0, |_| rig.task().spawn_local(yield_for_ever(log, "own"))))
+                rig.spawn_pinned(0, yield_for_ever(log, "own"));
             }
             _ => drop(rig.as_worker(0, |_| {
                 rig.task().spawn_fn(move || respawn_job_for_ever(log, Priority::Normal))

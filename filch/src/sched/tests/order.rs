@@ -15,10 +15,10 @@ fn a_step_serves_events_private_slot_ring_then_injector_then_others_then_parks()
         waiting.pass().await;
         log.note("inbound");
     };
-    drop(rig.as_worker(0, |_| rig.task().spawn_local(pinned)));
+    rig.spawn_pinned(0, pinned);
     rig.step(0);
     gate.open();
-    drop(rig.as_worker(0, |_| rig.task().spawn_local(rig.log.noting("private"))));
+    rig.spawn_pinned(0, rig.log.noting("private"));
     rig.fill_ring(0, ["ring 1", "ring 2"]);
     rig.spawn(0, "newest");
     rig.inject("outside");
@@ -74,7 +74,7 @@ fn a_step_runs_no_more_than_its_budget_before_it_looks_at_events() {
 fn a_step_runs_no_more_private_tasks_than_their_budget() {
     let rig = Rig::new(Config { private_budget: 2, ..config(1, 0) });
     for n in 0..5 {
-        drop(rig.as_worker(0, |_| rig.task().spawn_local(rig.log.noting(n.to_string()))));
+        rig.spawn_pinned(0, rig.log.noting(n.to_string()));
     }
     rig.spawn(0, "newest");
     rig.step(0);

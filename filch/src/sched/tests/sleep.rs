@@ -43,7 +43,7 @@ fn prepare(lane: Lane, source: Source, searcher_limit: Option<usize>) -> (Rc<Rig
             waiting.pass().await;
             log.note("work");
         };
-        drop(rig.as_worker(0, |_| rig.task().spawn_local(pinned)));
+        rig.spawn_pinned(0, pinned);
         rig.advance(0);
     }
     (rig, gate)

@@ -1,0 +1,167 @@
+//! Random storms on runtimes of every shape, with every kind of end. The sanitizers run these.
+
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use crate::storm::{Lanes, Rng, Storm, TellSeed, seed, tasks};
+use filch::{Builder, Shutdown};
+
+const THREADS: u64 = 8;
+
+fn storm(share: usize) -> (&'static Storm, TellSeed) {
+    let seed = seed();
+    (Storm::leak(seed, Lanes::Two, tasks(1_000_000) / share), TellSeed(seed))
+}
+
+#[test]
+fn storm_on_two_lanes_leaves_no_task_unaccounted() {
+    let (storm, _seed) = storm(1);
+    storm.rage(Builder::new().workers(2), THREADS, Shutdown::Drain);
+}
+
+#[test]
+fn storm_on_more_workers_than_processors_leaves_no_task_unaccounted() {
+    let (storm, _seed) = storm(4);
+    storm.rage(Builder::new().workers(7), THREADS, Shutdown::Drain);
+}
+
+#[test]
+fn storm_on_one_thread_leaves_no_task_unaccounted() {
+    let seed = seed();
+    let _tell = TellSeed(seed);
+    let storm = Storm::leak(seed, Lanes::One, tasks(1_000_000) / 4);
+    storm.rage(Builder::new().single_thread(true), THREADS, Shutdown::Drain);
+}
+
+/// Rings overflow, searches end at once, every budget is one.
+#[test]
+fn storm_with_the_smallest_parameters_leaves_no_task_unaccounted() {
+    let (storm, _seed) = storm(8);
+    let builder = Builder::new()
+        .io_workers(3)
+        .compute_workers(2)
+        .ring_capacity(2)
+        .global_interval(1)
+        .global_batch(1)
+        .local_budget(1)
+        .private_budget(1)
+        .poll_budget(1)
+        .slot_streak(1)
+        .explore_tries(1)
+        .explore_yields(0)
+        .injector_shards(1)
+        .spare_keep_alive(Duration::from_millis(1))
+        .sentry_period(Duration::from_millis(1));
+    storm.rage(builder, THREADS, Shutdown::Drain);
+}
+
+#[test]
+fn storm_that_ends_in_drain_for_leaves_no_task_unaccounted() {
+    let (storm, _seed) = storm(8);
+    let end = Shutdown::DrainFor(Duration::from_secs(600));
+    storm.rage(Builder::new().workers(2), THREADS, end);
+}
+
+#[test]
+fn storm_that_is_aborted_drops_every_body_once() {
+    for round in 0..8 {
+        let seed = seed().wrapping_add(round);
+        let _tell = TellSeed(seed);
+        let storm = Storm::leak(seed, Lanes::Two, tasks(1_000_000) / 64);
+        storm.rage_and_abort(Builder::new().workers(2), THREADS);
+    }
+}
+
+/// A waker behind a lock that ThreadSanitizer sees.
+struct Bell {
+    locked: AtomicBool,
+    rings: AtomicUsize,
+    waker: std::cell::UnsafeCell<Option<Waker>>,
+}
+
+// SAFETY: `waker` is used by whoever holds `locked`.
+unsafe impl Sync for Bell {}
+
+impl Bell {
+    fn new() -> Self {
+        Self { locked: AtomicBool::new(false), rings: AtomicUsize::new(0), waker: None.into() }
+    }
+
+    fn swap(&self, new: Option<Waker>) -> Option<Waker> {
+        while self.locked.swap(true, Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        // SAFETY: the lock is ours.
+        let slot = unsafe { &mut *self.waker.get() };
+        let old = std::mem::replace(slot, new);
+        self.locked.store(false, Ordering::Release);
+        old
+    }
+
+    fn ring(&self) {
+        self.rings.fetch_add(1, Ordering::SeqCst);
+        if let Some(waker) = self.swap(None) {
+            waker.wake();
+        }
+    }
+
+    /// Ready once the bell has rung `until` times.
+    async fn heard(&self, until: usize) {
+        poll_fn(|cx| {
+            drop(self.swap(Some(cx.waker().clone())));
+            match self.rings.load(Ordering::SeqCst) < until {
+                true => Poll::Pending,
+                false => Poll::Ready(()),
+            }
+        })
+        .await;
+    }
+}
+
+/// A wake that is lost, or two polls at once, would show: each task counts rings one by one.
+#[test]
+fn storm_of_wakes_from_everywhere_loses_none() {
+    const BELLS: usize = 16;
+    let seed = seed();
+    let _tell = TellSeed(seed);
+    let rings = (tasks(2_000_000) / 100).max(BELLS);
+    let bells: &'static Vec<Bell> = Box::leak(Box::new((0..BELLS).map(|_| Bell::new()).collect()));
+    let runtime = Builder::new().workers(2).build().unwrap();
+    let listeners: Vec<_> = bells
+        .iter()
+        .map(|bell| {
+            runtime.spawn(async move {
+                for n in 1..=rings {
+                    bell.heard(n).await;
+                }
+            })
+        })
+        .collect();
+    let ringers: Vec<_> = (0..4u64)
+        .map(|thread| {
+            std::thread::spawn(move || {
+                let mut rng = Rng::new(seed ^ thread);
+                for _ in 0..rings * BELLS / 4 {
+                    bells[rng.below(BELLS as u64) as usize].ring();
+                }
+            })
+        })
+        .collect();
+    ringers.into_iter().for_each(|ringer| ringer.join().unwrap());
+    // The random shares were uneven: the rest from inside.
+    let rest = runtime.spawn(async move {
+        for bell in bells {
+            while bell.rings.load(Ordering::SeqCst) < rings {
+                bell.ring();
+                filch::yield_now().await;
+            }
+        }
+    });
+    rest.wait();
+    filch::wait_all(listeners);
+    runtime.shutdown(Shutdown::Drain);
+    // What is left in the bells are wakers of tasks that have ended.
+    bells.iter().for_each(Bell::ring);
+}
