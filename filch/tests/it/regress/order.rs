@@ -45,7 +45,7 @@ fn high_task_is_seen_by_a_searching_worker() {
         // A search that would not end by itself while the test lasts.
         let builder = Runtime::builder().io_workers(1).compute_workers(1);
         let runtime = dog.rig_of(builder.explore_yields(u32::MAX as usize));
-        for priority in [Priority::High, Priority::Normal, Priority::Low] {
+        for priority in [Priority::High, Priority::Normal] {
             runtime.spawn(async {}).wait();
             until(|| runtime.snapshot().lanes[0].searching == 1);
             assert_eq!(runtime.task().priority(priority).spawn(async { 1 }).wait(), 1);
