@@ -18,6 +18,7 @@ mod locks;
 mod migration;
 mod panics;
 mod refused;
+mod regress;
 mod scopes;
 mod seeds;
 mod settle;
