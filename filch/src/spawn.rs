@@ -411,7 +411,11 @@ pub(crate) fn create<B: Body>(
     let layout = const { CellLayout::of::<Cell<B, B::Output>>() };
     let cell = match worker {
         Some(worker) => worker.cache().alloc(layout),
-        None => shared.pool.alloc(layout),
+        None => {
+            // The workers may all sleep, and the coarse clock with them.
+            shared.tell_time();
+            shared.pool.alloc(layout)
+        }
     };
     let birth = Birth {
         group: std::ptr::from_ref(group),
