@@ -150,11 +150,7 @@ impl Runtime {
 
     #[track_caller]
     fn refuse_from_inside(&mut self) {
-        let group = context::with(|cx| cx.group.get());
-        // SAFETY: X2, whoever set it keeps the group.
-        let inside = unsafe { group.as_ref() }.is_some_and(|group| {
-            std::ptr::eq(group.home().shared.cast(), Arc::as_ptr(&self.handle.0))
-        });
+        let inside = context::is_inside(Arc::as_ptr(&self.handle.0).cast());
         if inside {
             // Not dropped again while this panic unwinds.
             self.state = State::Ended;
