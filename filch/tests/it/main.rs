@@ -3,6 +3,8 @@
 mod hostage;
 mod idle_cpu;
 mod kit;
+mod runtimes;
+mod shutdown;
 mod smoke;
 mod storm;
 mod stress;
