@@ -620,21 +620,9 @@ impl std::task::Wake for Farewell {
     }
 }
 
-/// Memory of the kind that groups are in.
-#[repr(align(128))]
-struct Blot<const N: usize>(#[allow(dead_code, reason = "it is there to be written")] [u8; N]);
-
-fn blots() -> Vec<Box<dyn std::any::Any>> {
-    (0..64usize)
-        .map(|i| -> Box<dyn std::any::Any> {
-            match i % 4 {
-                0 => Box::new(Blot([u8::MAX; 256])),
-                1 => Box::new(Blot([u8::MAX; 384])),
-                2 => Box::new(Blot([u8::MAX; 512])),
-                _ => Box::new(Blot([u8::MAX; 640])),
-            }
-        })
-        .collect()
+/// Written over whatever has just been freed on this thread, of any size that a group may have.
+fn blots() -> Vec<Vec<u8>> {
+    (128..2048).step_by(8).flat_map(|size| [vec![u8::MAX; size], vec![u8::MAX; size]]).collect()
 }
 
 #[test]

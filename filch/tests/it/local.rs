@@ -37,7 +37,7 @@ fn filch_spawn_local_sum(runtime: &filch::Runtime) -> filch::JoinHandle<i32> {
 fn local_future_stays_on_its_thread_when_other_threads_wake_it() {
     watched(|dog| {
         let runtime = dog.rig(3);
-        let gates: Vec<_> = (0..200).map(|_| Gate::default()).collect();
+        let gates: Vec<_> = (0..50).map(|_| Gate::default()).collect();
         let drops = Drops::default();
         let tasks: Vec<_> = (0..6)
             .map(|_| {

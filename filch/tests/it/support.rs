@@ -184,10 +184,16 @@ impl Future for Gate {
     }
 }
 
-/// Spins until it holds; the watchdog bounds it.
+/// Polls until it holds; the watchdog bounds it. It soon leaves the core to others: they are who
+/// makes it hold.
 pub fn until(mut condition: impl FnMut() -> bool) {
+    let mut looks = 0;
     while !condition() {
-        std::thread::yield_now();
+        looks += 1;
+        match looks {
+            ..16 => std::thread::yield_now(),
+            _ => std::thread::sleep(std::time::Duration::from_micros(100)),
+        }
     }
 }
 
