@@ -6,9 +6,6 @@
 //! U3. The first of the body's error and the children's errors is the result.
 //! U4. The group begins where its future is first polled: one that never is holds nothing up.
 
-#[cfg(test)]
-mod tests;
-
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -312,3 +309,6 @@ impl<T, E, B> Drop for GroupFuture<T, E, B> {
         inner.orphan();
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;
