@@ -6,6 +6,9 @@
 //! U3. The first of the body's error and the children's errors is the result.
 //! U4. The group begins where its future is first polled: one that never is holds nothing up.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

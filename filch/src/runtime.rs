@@ -17,7 +17,6 @@ use crate::observe::Counts;
 use crate::sched::shared::{Shared, lock};
 use crate::sched::shutdown::{Shutdown, ShutdownReport, TaskInfo};
 use crate::sched::start;
-use crate::sched::worker::Worker;
 use crate::spawn::{Place, TaskBuilder};
 use crate::task::context;
 use crate::task::group::Tracking;
@@ -151,13 +150,7 @@ impl Runtime {
 
     #[track_caller]
     fn refuse_from_inside(&mut self) {
-        let group = context::with(|cx| cx.group.get());
-        // SAFETY: X2, whoever set it keeps the group.
-        let inside = unsafe { group.as_ref() }.is_some_and(|group| {
-            std::ptr::eq(group.home().shared.cast(), Arc::as_ptr(&self.handle.0))
-        });
-        // SAFETY: used within this call only.
-        let inside = inside || unsafe { Worker::of_runtime(Arc::as_ptr(&self.handle.0)) }.is_some();
+        let inside = context::is_inside(Arc::as_ptr(&self.handle.0).cast());
         if inside {
             // Not dropped again while this panic unwinds.
             self.state = State::Ended;

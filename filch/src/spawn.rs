@@ -437,7 +437,13 @@ pub(crate) fn create<B: Body>(
     let layout = const { CellLayout::of::<Cell<B>>() };
     let cell = match worker {
         Some(worker) => worker.cache().alloc(layout),
-        None => shared.pool.alloc(layout),
+        None => {
+            if shared.is_asleep() {
+                // And the coarse clock with it.
+                shared.tell_time();
+            }
+            shared.pool.alloc(layout)
+        }
     };
     let birth = Birth {
         group: std::ptr::from_ref(group),

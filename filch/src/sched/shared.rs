@@ -210,6 +210,11 @@ impl Shared {
         self.now_ms.load(Ordering::Relaxed)
     }
 
+    /// Whether no worker is awake.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.idle.counts().awake == 0)
+    }
+
     /// Brings the coarse clock up to date, and returns the fine one.
     pub(crate) fn tell_time(&self) -> Instant {
         let now = self.clock.now();

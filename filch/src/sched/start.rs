@@ -41,10 +41,13 @@ impl Shared {
             }
         }
         let shared = self.clone();
-        self.start_thread("sentry".into(), move || sentry::watch(shared))?;
-        drop(ready);
+        self.start_thread("sentry".into(), move || {
+            let _ = ready.send(());
+            drop(ready);
+            sentry::watch(shared);
+        })?;
         let joined = all_ready.iter().count();
-        debug_assert_eq!(joined, started);
+        debug_assert_eq!(joined, started + 1);
         Ok(())
     }
 

@@ -5,6 +5,8 @@
 //!     by a panic, so a task that migrates takes nothing with it and leaves nothing behind.
 //! X2. Whoever sets `group` holds a unit or a reference of it for as long as it is set.
 //! X3. `worker` and `cache` are set by a worker for the life of its loop, on its own thread.
+//! X4. `outer` lists the runtimes that a frame of another runtime hides, so that a runtime that is
+//!     about to wait for its tasks can tell that it would wait for its own caller.
 //!
 //! Not here: what a worker is (`sched`); it is kept as an untyped pointer so that this file
 //! stays below it.
@@ -28,6 +30,8 @@ pub(crate) struct Context {
     pub(crate) cache: Cell<*const Cache>,
     /// The group that a spawn joins, or null outside of any structure.
     pub(crate) group: Cell<*const Group>,
+    /// Runtimes of enclosing frames other than that of `group` (X4).
+    outer: Cell<*const Outer>,
     /// The task that runs on this thread, or null.
     pub(crate) task: Cell<*const Header>,
     /// Operations left before the running task should let others go first.
@@ -47,6 +51,7 @@ thread_local! {
             worker: Cell::new(ptr::null()),
             cache: Cell::new(ptr::null()),
             group: Cell::new(ptr::null()),
+            outer: Cell::new(ptr::null()),
             task: Cell::new(ptr::null()),
             budget: Cell::new(u32::MAX),
             yielded: Cell::new(false),
@@ -91,10 +96,58 @@ impl Context {
     }
 }
 
+impl Context {
+    /// Notes the current runtime if a frame for `group` would hide it (X4). Rare: a task runs at
+    /// the bottom of a worker's stack, where nothing is hidden.
+    ///
+    /// # Safety
+    /// X2 holds for `group` and for the current one.
+    #[inline]
+    unsafe fn hide(&self, group: *const Group) -> Option<Box<Outer>> {
+        // SAFETY: by the caller's promise.
+        let current = unsafe { self.group.get().as_ref() }?.home().shared;
+        // SAFETY: by the caller's promise.
+        if unsafe { &*group }.home().shared == current {
+            return None;
+        }
+        let outer = Box::new(Outer { shared: current, next: self.outer.get() });
+        self.outer.set(&*outer);
+        Some(outer)
+    }
+}
+
+/// A runtime that a frame of another one hides (X4).
+struct Outer {
+    shared: *const (),
+    next: *const Outer,
+}
+
+/// Whether the thread is inside a task or a `block_on` of the runtime `shared`, however deep.
+pub(crate) fn is_inside(shared: *const ()) -> bool {
+    with(|cx| {
+        // SAFETY: X2, whoever set it keeps the group.
+        let innermost = unsafe { cx.group.get().as_ref() };
+        if innermost.is_some_and(|group| group.home().shared == shared) {
+            return true;
+        }
+        let mut outer = cx.outer.get();
+        // SAFETY: X4, an entry lives as long as its frame, which is on this stack.
+        while let Some(hidden) = unsafe { outer.as_ref() } {
+            if hidden.shared == shared {
+                return true;
+            }
+            outer = hidden.next;
+        }
+        false
+    })
+}
+
 /// Sets what the thread is doing until dropped (X1).
 #[must_use]
 pub(crate) struct Frame {
     group: *const Group,
+    /// What this frame hides (X4).
+    hides: Option<Box<Outer>>,
     task: *const Header,
     budget: u32,
     yielded: bool,
@@ -106,6 +159,8 @@ impl Frame {
     /// happens on this thread and in stack order.
     pub(crate) unsafe fn enter(group: *const Group, task: *const Header, budget: u32) -> Self {
         with(|cx| Self {
+            // SAFETY: X2, by the caller's promise and that of the enclosing frame.
+            hides: unsafe { cx.hide(group) },
             group: cx.group.replace(group),
             task: cx.task.replace(task),
             budget: cx.budget.replace(budget),
@@ -138,6 +193,9 @@ impl Frame {
 impl Drop for Frame {
     fn drop(&mut self) {
         with(|cx| {
+            if let Some(hidden) = &self.hides {
+                cx.outer.set(hidden.next);
+            }
             cx.group.set(self.group);
             cx.task.set(self.task);
             cx.budget.set(self.budget);

@@ -42,7 +42,7 @@ impl Peak {
 
 #[test]
 fn recursion_by_spawn_and_wait_needs_at_most_eight_threads() {
-    in_child("waiting::recursion_by_spawn_and_wait_needs_at_most_eight_threads", &[], || {
+    in_child("blocking::recursion_by_spawn_and_wait_needs_at_most_eight_threads", &[], || {
         let peak = Arc::new(Peak::default());
         let runtime = peak.watched(Builder::new().workers(2)).build().unwrap();
         assert_eq!(runtime.spawn_fn(|| fib(25)).wait(), 75_025);

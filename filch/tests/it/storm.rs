@@ -7,8 +7,9 @@
 //! M3. A handle tells the truth: a value or a panic if the body ended, else a cancellation.
 //! M4. Every panic is delivered exactly once: to a handle, to a structure that waits, or to the
 //!     runtime's hook.
-//! M5. Tasks that block wait for leaves only, and on a worker that runs futures for jobs only, so
-//!     that the bound on spares cannot make a storm deadlock.
+//! M5. Tasks that block wait for leaves only; on a worker that runs futures for jobs only; and on
+//!     one that runs jobs for no job whose handle was dropped, because such a job cannot be run in
+//!     place. So the bound on spares cannot make a storm deadlock.
 //!
 //! The account is in atomics, not behind locks: ThreadSanitizer does not see into std's.
 
@@ -156,6 +157,9 @@ enum Above {
     /// Inside a group that can be cancelled.
     Group,
 }
+
+/// What a thread that may block does with a handle.
+type Settle = fn(&Storm, JoinHandle<usize>, usize, &mut Rng);
 
 /// How deep a task may go.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -361,7 +365,7 @@ impl Storm {
             match rng.below(32) {
                 0 => self.child_group(&mut rng).await,
                 1 => self.local_child(&mut rng).await,
-                2 => self.blocking_child(&mut rng, above),
+                2 => self.blocking_child(&mut rng, above, Self::settle),
                 3 => self.scope(&mut rng, above),
                 _ => self.children(&mut rng, above, depth).await,
             }
@@ -420,6 +424,15 @@ impl Storm {
         }
     }
 
+    /// Waits for a handle, perhaps after a cancellation (M5).
+    fn settle_by_waiting(&self, handle: JoinHandle<usize>, id: usize, rng: &mut Rng) {
+        if rng.one_in(8) {
+            self.mark(id, DOOMED);
+            handle.cancel();
+        }
+        self.told(id, handle.wait_outcome());
+    }
+
     async fn child_group(&'static self, rng: &mut Rng) {
         let fails = rng.one_in(4);
         let mut group_rng = Rng::new(rng.next());
@@ -455,14 +468,14 @@ impl Storm {
     }
 
     /// M5: a leaf job, because this may be a worker that runs futures.
-    fn blocking_child(&'static self, rng: &mut Rng, above: Above) {
+    fn blocking_child(&'static self, rng: &mut Rng, above: Above, settle: Settle) {
         let Some(id) = self.take_id() else { return };
         let (ticket, mut child_rng) = (self.ticket(id, above), self.rng(id as u64));
         let handle = filch::spawn_fn(move || {
             ticket.start();
             ticket.end(&mut child_rng)
         });
-        self.settle(handle, id, rng);
+        settle(self, handle, id, rng);
     }
 
     /// A scope of leaf jobs (M5).
@@ -496,25 +509,24 @@ impl Storm {
         match rng.below(16) {
             0 => self.scope(&mut rng, above),
             1 => {
-                let inner = || self.leaves(&mut rng, above);
+                let inner = || self.leaves(&mut rng, above, Self::settle_by_waiting);
                 if let Err(payload) = catch_unwind(AssertUnwindSafe(|| filch::block_on_fn(inner))) {
                     self.caught(payload);
                 }
             }
-            _ => self.leaves(&mut rng, above),
+            _ => self.leaves(&mut rng, above, Self::settle),
         }
         ticket.end(&mut rng)
     }
 
-    fn leaves(&'static self, rng: &mut Rng, above: Above) {
+    fn leaves(&'static self, rng: &mut Rng, above: Above, settle: Settle) {
         for _ in 0..1 + rng.below(3) {
             if self.lanes == Lanes::One {
-                self.blocking_child(rng, above);
+                self.blocking_child(rng, above, settle);
                 continue;
             }
             let Some(id) = self.take_id() else { return };
-            let handle = self.launch(filch::task(), id, above, Depth::Leaf);
-            self.settle(handle, id, rng);
+            settle(self, self.launch(filch::task(), id, above, Depth::Leaf), id, rng);
         }
     }
 
@@ -580,7 +592,7 @@ impl Storm {
         self.guarded(|| {
             runtime.block_on_fn(|| {
                 self.scope(rng, Above::Safe);
-                self.leaves(rng, Above::Safe);
+                self.leaves(rng, Above::Safe, Self::settle);
             });
         });
     }
