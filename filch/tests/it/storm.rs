@@ -600,9 +600,11 @@ impl Storm {
     /// Takes the panic of a structure; a runtime that has shut down panics with a text.
     fn guarded(&self, f: impl FnOnce()) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
-            match payload.downcast::<&str>() {
-                Ok(text) => assert_eq!(*text, "the runtime has shut down"),
-                Err(payload) => self.caught(payload),
+            let text = payload.downcast_ref::<String>().map(String::as_str);
+            match text.or_else(|| payload.downcast_ref::<&str>().copied()) {
+                Some("the runtime has shut down") => {}
+                Some(text) => assert!(text.starts_with("the scope was cancelled"), "{text}"),
+                None => self.caught(payload),
             }
         }
     }
