@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use crate::spawn::{self, Place, TaskBuilder};
+use crate::task::body::{is_cancellation, unwind_cancelled};
 use crate::task::context::Frame;
 use crate::task::group::{self, GroupRef, OnPanic, Payload, Tracking};
 use crate::task::join::JoinHandle;
@@ -226,6 +227,8 @@ where
             let end = match group.poll_body(body, cx) {
                 Ok(Poll::Pending) => return Poll::Pending,
                 Ok(Poll::Ready(result)) => Ok(result.map_err(|error| group.fail(error)).ok()),
+                // The body waited for a child that was cancelled with the rest.
+                Err(payload) if is_cancellation(&payload) => Ok(None),
                 Err(payload) => {
                     group.inner.cancel();
                     Err(payload)
@@ -278,7 +281,9 @@ impl<E> Group<E> {
                 match (error, value) {
                     (Some(error), _) => Err(error),
                     (None, Some(value)) => Ok(value),
-                    (None, None) => unreachable!("a body without a value has left an error"),
+                    (None, None) => unwind_cancelled(
+                        "the group was cancelled while its body waited for one of its children",
+                    ),
                 }
             }
         }
