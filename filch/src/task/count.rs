@@ -96,6 +96,11 @@ impl Ledger {
         self.count.get()
     }
 
+    /// Whether the ledger holds no unit, so that nothing keeps its count alive.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.units.get() == 0
+    }
+
     /// Starts dealing in units of `count`. The ledger is settled.
     pub(crate) fn open(&self, count: *const Count) {
         debug_assert_eq!(self.units.get(), 0, "C4: settle first");

@@ -267,10 +267,12 @@ impl Group {
     pub(crate) fn settle() {
         let finished = context::with(|cx| {
             let count = cx.ledger.count();
-            if count.is_null() {
+            if cx.ledger.is_empty() {
+                // The task that it was opened for may have ended elsewhere, and the group with it.
+                cx.ledger.open(std::ptr::null());
                 return None;
             }
-            // SAFETY: C1, the ledger holds units, or the running task does.
+            // SAFETY: C1, the ledger holds units.
             let finished = unsafe { cx.ledger.settle(&*count) };
             finished.then_some(count)
         });
