@@ -51,9 +51,22 @@ pub fn figure(value: f64) -> String {
     }
 }
 
+/// A whole number with a comma between groups of three digits.
+pub fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Style, figure};
+    use super::{Style, figure, grouped};
 
     #[test]
     fn plain_style_writes_no_escape_codes() {
@@ -66,5 +79,11 @@ mod tests {
         let shown: Vec<_> =
             [0.0, 0.0214, 0.9996, 1.234, 9.996, 12.34, 99.96, 1234.5].map(figure).into();
         assert_eq!(shown, ["0.00", "0.021", "1.00", "1.23", "10.0", "12.3", "100", "1234"]);
+    }
+
+    #[test]
+    fn groups_begin_at_the_right() {
+        let shown: Vec<_> = [0, 999, 1_000, 123_456, 1_234_567].map(grouped).into();
+        assert_eq!(shown, ["0", "999", "1,000", "123,456", "1,234,567"]);
     }
 }

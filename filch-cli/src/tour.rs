@@ -5,13 +5,22 @@
 //! U2. Every chapter takes a few seconds at most; all of them stay under a minute.
 //! U3. Titles start a line, everything else is indented.
 
+mod structure;
+mod tasks;
+mod workers;
+
 use crate::bench::Machine;
-use crate::style::Style;
+use crate::style::{Style, figure};
+use filch::Runtime;
 use std::io::{self, Write};
-use std::time::Instant;
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
 
 /// Where figures begin; titles are shorter.
 const MARGIN: usize = 14;
+
+/// What a chapter saw, in lines for people.
+type Shown = String;
 
 /// A stop of the tour.
 struct Chapter {
@@ -19,14 +28,71 @@ struct Chapter {
     /// What the reader should take away, in a sentence.
     promise: &'static str,
     /// Shows it and returns the figure.
-    show: fn() -> String,
+    show: fn() -> Shown,
 }
 
-const CHAPTERS: &[Chapter] = &[Chapter {
-    title: "machine",
-    promise: "whatever follows was measured here and now",
-    show: || Machine::describe().summary(),
-}];
+const CHAPTERS: &[Chapter] = &[
+    Chapter {
+        title: "machine",
+        promise: "whatever follows was measured here and now",
+        show: machine,
+    },
+    Chapter {
+        title: "tasks",
+        promise: "spawn gives a handle: await it, wait on it, cancel it, or let it go",
+        show: tasks::tasks,
+    },
+    Chapter {
+        title: "jobs",
+        promise: "spawn_fn runs a closure on the compute workers; async tasks stay served",
+        show: tasks::jobs,
+    },
+    Chapter {
+        title: "wait",
+        promise: "wait takes handles of any kind, on any thread, and returns their values",
+        show: tasks::wait,
+    },
+    Chapter {
+        title: "block_on",
+        promise: "block_on returns when every descendant is finished and dropped",
+        show: structure::block_on,
+    },
+    Chapter {
+        title: "group",
+        promise: "the first error cancels the siblings, and the group still waits for them",
+        show: structure::group,
+    },
+    Chapter {
+        title: "scope",
+        promise: "a blocking scope lends borrowed data to its tasks",
+        show: structure::scope,
+    },
+    Chapter {
+        title: "priorities",
+        promise: "high runs before normal before low, and low is not starved",
+        show: workers::priorities,
+    },
+    Chapter {
+        title: "stealing",
+        promise: "work that lies on one worker spreads to the others",
+        show: workers::stealing,
+    },
+    Chapter {
+        title: "no hostages",
+        promise: "what is ready behind a task that blocks its worker soon runs elsewhere",
+        show: workers::hostages,
+    },
+    Chapter {
+        title: "shutdown",
+        promise: "shutdown drains, aborts, or drains until a deadline, and names who blocks",
+        show: structure::shutdown,
+    },
+    Chapter {
+        title: "counters",
+        promise: "always on, for each worker; describe puts a runtime into words",
+        show: workers::counters,
+    },
+];
 
 /// Runs `filch tour`.
 pub fn tour() -> io::Result<()> {
@@ -50,10 +116,43 @@ fn walk(chapters: &[Chapter], style: Style, out: &mut impl Write) -> io::Result<
     Ok(())
 }
 
+fn machine() -> Shown {
+    let machine = Machine::describe();
+    let warning =
+        if machine.debug_build { "\ndebug build: use --release for real figures" } else { "" };
+    machine.summary() + warning
+}
+
+/// A runtime for one chapter, with so many workers of each role.
+fn runtime(workers: usize) -> Runtime {
+    Runtime::builder().workers(workers).build().expect("threads can be started")
+}
+
+/// As many workers as cores, yet enough that one can help another.
+fn workers() -> usize {
+    available_parallelism().map_or(1, usize::from).max(2)
+}
+
+/// A time in the unit that suits it.
+fn span(time: Duration) -> String {
+    match time.as_secs_f64() {
+        seconds if seconds < 1e-6 => format!("{} ns", figure(seconds * 1e9)),
+        seconds if seconds < 1e-3 => format!("{} µs", figure(seconds * 1e6)),
+        seconds if seconds < 1.0 => format!("{} ms", figure(seconds * 1e3)),
+        seconds => format!("{} s", figure(seconds)),
+    }
+}
+
+/// The share of one of `operations`.
+fn each(time: Duration, operations: u64) -> String {
+    span(time.div_f64(operations as f64))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{CHAPTERS, Chapter, MARGIN, walk};
+    use super::{CHAPTERS, Chapter, MARGIN, each, span, walk};
     use crate::style::Style;
+    use std::time::Duration;
 
     #[test]
     fn a_chapter_is_a_title_a_promise_and_indented_figures() {
@@ -68,5 +167,14 @@ mod tests {
     #[test]
     fn titles_fit_the_margin() {
         assert!(CHAPTERS.iter().all(|chapter| chapter.title.len() < MARGIN));
+    }
+
+    #[test]
+    fn times_are_shown_in_the_unit_that_suits_them() {
+        let shown: Vec<_> = [800, 1_500, 2_500_000, 3_000_000_000]
+            .map(|nanos| span(Duration::from_nanos(nanos)))
+            .into();
+        assert_eq!(shown, ["800 ns", "1.50 µs", "2.50 ms", "3.00 s"]);
+        assert_eq!(each(Duration::from_micros(100), 1_000), "100 ns");
     }
 }

@@ -5,6 +5,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+/// Every runtime that takes part in the benchmark.
+const RUNTIMES: [&str; 3] = ["filch", "tokio", "smol"];
+
 fn filch(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_filch")).args(args).output().expect("the program starts")
 }
@@ -41,7 +44,9 @@ fn unknown_runtime_is_refused_and_the_known_ones_are_listed() {
     let refused = filch(&["bench", "--runtimes", "nonsense"]);
     assert_eq!(refused.status.code(), Some(2));
     let message = text(&refused.stderr);
-    assert!(message.contains("tokio") && message.contains("smol"), "{message}");
+    for known in RUNTIMES {
+        assert!(message.contains(known), "{known} is missing in: {message}");
+    }
 }
 
 #[test]
@@ -89,7 +94,7 @@ fn every_scenario_yields_its_metrics_for_every_runtime() {
         serde_json::from_str(&fs::read_to_string(json).expect("written")).expect("JSON");
     let rows = report["results"].as_array().expect("a list");
     for scenario in scenarios() {
-        for runtime in ["tokio", "smol"] {
+        for runtime in RUNTIMES {
             let found = rows
                 .iter()
                 .filter(|row| row["scenario"] == scenario.as_str() && row["runtime"] == runtime);

@@ -18,7 +18,7 @@ use crate::sched::blocking::{Sleeper, wait_for_group};
 use crate::sched::worker::Worker;
 use crate::spawn;
 use crate::task::context::Frame;
-use crate::task::group::{Group, GroupRef, OnPanic, Tracking};
+use crate::task::group::{Group, GroupRef, OnPanic, Tracking, guard_user_code};
 
 /// Runs a future on this thread and returns its value once every task that it or its descendants
 /// spawned has ended.
@@ -83,12 +83,19 @@ pub(crate) fn in_group<T>(
         let _frame = unsafe { Frame::enter(Arc::as_ptr(&group), ptr::null(), u32::MAX) };
         catch_unwind(AssertUnwindSafe(|| body(&group)))
     };
+    // E1 of `scope`: nothing may unwind past children that borrow from this stack.
+    let abort = AbortOnUnwind;
     // SAFETY: the group's first unit, given up once.
     unsafe { Group::leave(Arc::as_ptr(&group)) };
     wait_for_group(&group);
+    std::mem::forget(abort);
     match (result, group.close()) {
         (Ok(value), None) => value,
-        (Ok(_), Some(fallout)) => resume_unwind(fallout.payload),
+        (Ok(value), Some(fallout)) => {
+            // Not while the panic unwinds: a second one would end the process.
+            guard_user_code(|| drop(value));
+            resume_unwind(fallout.payload)
+        }
         (Err(payload), fallout) => {
             if let Some(fallout) = fallout {
                 // Closed by now: it goes to the hook.
@@ -96,6 +103,15 @@ pub(crate) fn in_group<T>(
             }
             resume_unwind(payload)
         }
+    }
+}
+
+/// Ends the process when dropped.
+struct AbortOnUnwind;
+
+impl Drop for AbortOnUnwind {
+    fn drop(&mut self) {
+        std::process::abort();
     }
 }
 

@@ -89,7 +89,26 @@ impl Builder {
 
     /// Sets what makes the event core of each worker, in which it sleeps and learns of events.
     ///
-    /// [`EventCore`] has an example.
+    /// [`EventCore`] has an example of a core.
+    ///
+    /// ```
+    /// struct Restless;
+    /// impl filch::EventCore for Restless {
+    ///     fn poll(&mut self) -> usize { 0 }
+    ///     fn park(&mut self, _: Option<std::time::Duration>) { std::thread::yield_now() }
+    ///     fn waker(&self) -> std::task::Waker { std::task::Waker::noop().clone() }
+    /// }
+    ///
+    /// let cores = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    /// let made = cores.clone();
+    /// let runtime = filch::Builder::new().single_thread(true).io_spares(0).event_core(move |_| {
+    ///     made.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    ///     Box::new(Restless)
+    /// });
+    /// assert_eq!(runtime.build()?.spawn(async { 1 }).wait(), 1);
+    /// assert_eq!(cores.load(std::sync::atomic::Ordering::Relaxed), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn event_core(
         mut self,
         make: impl Fn(WorkerInfo) -> Box<dyn EventCore> + Send + Sync + 'static,

@@ -100,13 +100,14 @@ pub struct Config {
     pub local_budget: usize,
     /// Pinned tasks that a worker runs in one step. Default 32, *guessed*.
     pub private_budget: usize,
-    /// Timers that a worker fires in one step. Default 64, *guessed*.
+    /// Timers that a worker fires in one step; without effect as long as there are no timers. Default
+    /// 64, *guessed*.
     pub timer_budget: usize,
-    /// Probes of one search for work before the searcher yields. Default `None`, *guessed*:
+    /// Probes of one search for work before the searcher pauses between them. Default `None`, *guessed*:
     /// 2 · (workers + shards + 1).
     pub explore_tries: Option<usize>,
-    /// Yields to the system before a searcher gives up. Default 150, *guessed*; 0 gives up after the
-    /// first fruitless search.
+    /// Most probes with a pause that a searcher makes before it gives up; how many it makes is learnt.
+    /// Default 150, *guessed*; 0 gives up after the first fruitless search.
     pub explore_yields: usize,
     /// Workers of a lane that may search at the same time. Default `None`, *guessed*: half of
     /// them, rounded up.
@@ -125,8 +126,8 @@ pub struct Config {
     /// How often the sentry looks for stuck workers while somebody runs; at most 10 ms. Default
     /// 5 ms, *guessed*.
     pub sentry_period: Duration,
-    /// How many of its oldest tasks a worker with a full ring hands to the injector in one go, at
-    /// most `ring_capacity`. Default `None`, *guessed*: half of `ring_capacity`.
+    /// How many of its oldest tasks a worker with a full ring spills in one go, for any worker of its
+    /// lane to take, at most `ring_capacity`. Default `None`, *guessed*: half of `ring_capacity`.
     pub outbound_batch: Option<usize>,
     /// Independent queues that make up the injector, at most 1024. Default 4, *guessed*.
     pub injector_shards: usize,

@@ -4,6 +4,10 @@
 //! U2. A group future that is dropped before cancels its children and leaves them, as long as they
 //!     last, to the enclosing group. Children are `'static`, so that this is sound.
 //! U3. The first of the body's error and the children's errors is the result.
+//! U4. The group begins where its future is first polled: one that never is holds nothing up.
+
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::future::Future;
@@ -71,12 +75,25 @@ where
     F: AsyncFnOnce(Group<E>) -> Result<T, E>,
     E: Send + 'static,
 {
-    let parent = spawn::current(|_, group, _| group.to_ref());
-    // A finished parent means a runtime that has shut down: its children are refused.
-    let inner = group::Group::inside(&parent, OnPanic::Cancel, Tracking::Yes)
-        .unwrap_or_else(group::Group::nowhere);
-    let group = Group { inner, error: Arc::default() };
-    GroupFuture { stage: Stage::Body { body: body(group.clone()) }, group }
+    let error = Arc::<Mutex<Option<E>>>::default();
+    let ours = error.clone();
+    let body = async move {
+        // U4: whoever polls the body has entered the group.
+        let inner = spawn::current(|_, group, _| group.to_ref());
+        body(Group { inner, error: ours }).await
+    };
+    GroupFuture { group: None, error, stage: Stage::Body { body } }
+}
+
+impl<E> Group<E> {
+    /// A group inside the one that is current.
+    fn inside_current(error: Arc<Mutex<Option<E>>>) -> Self {
+        let parent = spawn::current(|_, group, _| group.to_ref());
+        let Some(inner) = group::Group::inside(&parent, OnPanic::Cancel, Tracking::Yes) else {
+            panic!("the runtime has shut down");
+        };
+        Self { inner, error }
+    }
 }
 
 impl<E: Send + 'static> Group<E> {
@@ -101,7 +118,8 @@ impl<E: Send + 'static> Group<E> {
                 Ok(value) => value,
                 Err(error) => {
                     group.fail(error);
-                    // We are cancelled with the rest, at this await.
+                    // With the rest, or alone if it was detached: at this await.
+                    spawn::cancel_current();
                     std::future::pending().await
                 }
             }
@@ -169,7 +187,9 @@ impl<E: Send + 'static> Group<E> {
 /// ```
 #[must_use = "futures do nothing unless awaited"]
 pub struct GroupFuture<T, E, B> {
-    group: Group<E>,
+    /// `None` until the first poll (U4).
+    group: Option<Group<E>>,
+    error: Arc<Mutex<Option<E>>>,
     stage: Stage<T, B>,
 }
 
@@ -201,28 +221,30 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: `body` is pinned structurally and never moved; the rest is not pinned.
         let this = unsafe { self.get_unchecked_mut() };
+        let error = &this.error;
+        let group = this.group.get_or_insert_with(|| Group::inside_current(error.clone()));
         if let Stage::Body { body } = &mut this.stage {
             // SAFETY: as above.
             let body = unsafe { Pin::new_unchecked(body) };
-            let end = match this.group.poll_body(body, cx) {
+            let end = match group.poll_body(body, cx) {
                 Ok(Poll::Pending) => return Poll::Pending,
-                Ok(Poll::Ready(result)) => Ok(result.map_err(|error| this.group.fail(error)).ok()),
+                Ok(Poll::Ready(result)) => Ok(result.map_err(|error| group.fail(error)).ok()),
                 Err(payload) => {
-                    this.group.inner.cancel();
+                    group.inner.cancel();
                     Err(payload)
                 }
             };
+            // Also if the drop of the body panics.
+            let _unit = OwnersUnit(&group.inner);
             this.stage = Stage::Waiting { end };
-            // SAFETY: the group's first unit, given up once: the stage has changed.
-            unsafe { group::Group::leave(Arc::as_ptr(&this.group.inner)) };
         }
-        if this.group.inner.set_waiter(cx.waker()) {
+        if group.inner.set_waiter(cx.waker()) {
             return Poll::Pending;
         }
         let Stage::Waiting { end } = std::mem::replace(&mut this.stage, Stage::Over) else {
             panic!("a group was polled after it was ready");
         };
-        Poll::Ready(this.group.conclude(end))
+        Poll::Ready(group.conclude(end))
     }
 }
 
@@ -266,9 +288,19 @@ impl<E> Group<E> {
     }
 }
 
+/// Gives the group's first unit up when dropped; made once, when the body has ended.
+struct OwnersUnit<'a>(&'a GroupRef);
+
+impl Drop for OwnersUnit<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the group's first unit, given up once: the stage changes with it.
+        unsafe { group::Group::leave(Arc::as_ptr(self.0)) };
+    }
+}
+
 impl<T, E, B> Drop for GroupFuture<T, E, B> {
     fn drop(&mut self) {
-        let inner = &self.group.inner;
+        let Some(Group { inner, .. }) = &self.group else { return };
         match self.stage {
             Stage::Over => return,
             // SAFETY: the group's first unit, given up once; only `poll` gives it up otherwise.

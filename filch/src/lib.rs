@@ -1,40 +1,121 @@
-//! filch: one work-stealing runtime for async tasks and CPU jobs, with structure.
+//! One work-stealing runtime for async tasks and CPU jobs, with structure: what you start is
+//! finished when the call that started it returns.
+//!
+//! # Why
+//!
+//! - **Two lanes.** Futures run on I/O workers, closures on compute workers. A long closure does not
+//!   stand in front of a short task, because they share no queue and, unless a runtime is
+//!   single-threaded, no worker.
+//! - **No hostages.** While a task blocks its I/O worker, others take over what was ready behind it;
+//!   if all of them block, a spare thread comes. There is no pool for blocking calls to remember.
+//! - **Structure.** [`block_on()`], [`group()`] and [`scope()`] return when every task below them has
+//!   ended and is dropped. A panic goes to whoever holds the handle, else to the one who waits for the
+//!   group, else to a hook.
+//! - **Waiting is safe.** A thread that waits runs what it waits for or nothing, so a lock that it
+//!   holds is not wanted by unrelated work on top of its own stack.
+//! - **Nothing burns when nothing runs.** Workers without work sleep, without timers.
+//!
+//! # First program
+//!
+//! ```
+//! let sum = filch::block_on(async {
+//!     let task = filch::spawn(async { 40 }); // an I/O worker polls it
+//!     let job = filch::spawn_fn(|| 1 + 1); // a compute worker calls it
+//!     task.await + job.await
+//! });
+//! assert_eq!(sum, 42);
+//! ```
+//!
+//! The default runtime starts on first use. The attributes [`main`](macro@main) and
+//! [`test`](macro@test) write the `block_on`.
+//!
+//! # Faces
+//!
+//! | to | use |
+//! | --- | --- |
+//! | start a task | [`spawn()`], [`spawn_fn()`], [`spawn_local()`]; [`task()`] to name it or give it a [`Priority`] |
+//! | get its outcome | [`JoinHandle`]: `.await`, [`wait`](JoinHandle::wait), [`outcome`](JoinHandle::outcome), [`cancel`](JoinHandle::cancel), [`detach`](JoinHandle::detach) |
+//! | wait for several | [`wait()`] and [`wait_all()`] block, [`wait_async()`] and [`wait_all_async()`] do not |
+//! | enter from a thread | [`block_on()`], [`block_on_fn()`] |
+//! | fail together | [`group()`]: children own their data, the first error cancels the rest |
+//! | borrow from the stack | [`scope()`]: blocks until the last child is gone |
+//! | let others go first | [`yield_now()`] |
+//! | have a runtime of one's own | [`Runtime`], [`Builder`], [`Handle`], [`Config`] |
+//! | end it | [`Shutdown`], with a [`ShutdownReport`] |
+//! | see what happens | [`Handle::tasks`], [`Handle::snapshot`], [`Handle::describe`] |
+//! | put something in place of the system | [`EventCore`], [`testkit::Clock`] |
+//!
+//! # Structure
+//!
+//! Every task belongs to a group: that of the task, `block_on`, `scope` or `group` it was spawned in,
+//! or else the runtime's own. A dropped [`JoinHandle`] lets the task run on in its group;
+//! [`JoinHandle::detach`] moves it to the runtime's. Only when its last task has ended and is dropped
+//! is a group finished, and its parent is not finished before.
+//!
+//! # Not yet
+//!
+//! There is no I/O and there are no timers, so a future waits for handles, channels and other wakers
+//! only. There is no fork-join, no parallel loop, no task graph. There are no cargo features.
 
 extern crate self as filch;
 
-mod base;
-mod idle;
-mod pool;
-mod queue;
-mod task;
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
 
-#[cfg(not(loom))]
-mod observe;
-#[cfg(not(loom))]
-mod sched;
-#[cfg(not(loom))]
-mod timer;
-
-#[cfg(not(loom))]
-mod block_on;
-#[cfg(not(loom))]
-mod builder;
-#[cfg(not(loom))]
-mod config;
-#[cfg(not(loom))]
-mod error;
-#[cfg(not(loom))]
-mod group;
-#[cfg(not(loom))]
-mod runtime;
-#[cfg(not(loom))]
-mod scope;
+// The faces.
 #[cfg(not(loom))]
 mod spawn;
+
 #[cfg(not(loom))]
 mod wait;
 
+#[cfg(not(loom))]
+mod block_on;
+
+#[cfg(not(loom))]
+mod group;
+
+#[cfg(not(loom))]
+mod scope;
+
+#[cfg(not(loom))]
+mod runtime;
+
+#[cfg(not(loom))]
+mod builder;
+
+#[cfg(not(loom))]
+mod config;
+
+#[cfg(not(loom))]
+mod error;
+
+// What a task is, and where the leaves meet.
+mod task;
+
+#[cfg(not(loom))]
+mod sched;
+
+// The leaves.
+mod idle;
+#[cfg(not(loom))]
+mod observe;
+mod pool;
+mod queue;
+#[cfg(not(loom))]
+mod timer;
+
+// What all of them stand on.
+mod base;
+
 /// What tests put in place of the system: clocks.
+///
+/// ```
+/// use filch::testkit::{Clock, ManualClock};
+/// let clock = Clock::Manual(ManualClock::new().into());
+/// assert_eq!(clock.now(), clock.now());
+/// ```
 #[cfg(not(loom))]
 pub mod testkit {
     pub use crate::timer::{Clock, ManualClock};

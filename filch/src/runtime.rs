@@ -8,9 +8,10 @@ use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
+use crate::base::barrier;
 use crate::block_on::{in_group, run_here};
 use crate::builder::Builder;
-use crate::config::Config;
+use crate::config::{Config, Role};
 use crate::error::BuildError;
 use crate::observe::Counts;
 use crate::sched::shared::{Shared, lock};
@@ -20,7 +21,6 @@ use crate::spawn::{Place, TaskBuilder};
 use crate::task::context;
 use crate::task::group::Tracking;
 use crate::task::join::JoinHandle;
-use crate::{Role, base::barrier};
 
 /// A set of workers with its tasks. Several may live in one process.
 ///
@@ -213,11 +213,10 @@ impl Handle {
     /// ```
     pub fn current() -> Self {
         crate::spawn::current(|shared, _, _| {
-            let shared = std::ptr::from_ref(shared);
-            // SAFETY: `Shared` lives in an `Arc` (S1).
-            unsafe { Arc::increment_strong_count(shared) };
-            // SAFETY: the reference just made.
-            Self(unsafe { Arc::from_raw(shared) })
+            // The pointer of the home and not the reference: it is the one the `Arc` gave.
+            let shared = shared.root.home().shared.cast();
+            // SAFETY: alive (S1).
+            Self(unsafe { Shared::to_arc(shared) })
         })
     }
 

@@ -4,15 +4,19 @@
 //!     has been dropped; so what a child borrows from outside the scope outlives it. No value that
 //!     could be forgotten guards this: the function itself waits.
 //! E2. A child's output is dropped before it counts as ended (B2), and no handle leaves the scope.
+//! E3. If a child was cancelled before its end (by an enclosing `group` or a shutdown), `scope`
+//!     does not return but unwinds, for whoever comes after it may rely on the children having
+//!     run. The task around it counts as cancelled, not as panicked.
 
 use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::Location;
 
+use crate::base::shim::{AtomicBool, Ordering};
 use crate::block_on::{in_group, tracking_here};
 use crate::sched::shared::Shared;
 use crate::spawn::{self, Order};
-use crate::task::body::{FutureBody, JobBody};
+use crate::task::body::{self, FutureBody, JobBody};
 use crate::task::group::GroupRef;
 
 /// Where children that borrow are spawned; see [`scope`].
@@ -31,9 +35,16 @@ use crate::task::group::GroupRef;
 /// ```
 pub struct Scope<'scope> {
     group: GroupRef,
+    /// Whether every child so far ended or lives; on the stack of [`scope`] (E3).
+    complete: *const AtomicBool,
     /// Invariant, so that a scope cannot pass for one of a shorter or longer life.
     life: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
+
+// SAFETY: the pointer is to an atomic flag that outlives the scope (E1).
+unsafe impl Send for Scope<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Scope<'_> {}
 
 impl std::fmt::Debug for Scope<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -58,13 +69,35 @@ impl std::fmt::Debug for Scope<'_> {
 /// ```
 ///
 /// # Panics
-/// If `body` or a child panics: once all have ended.
+/// If `body` or a child panics, or a child was cancelled with an enclosing group or by a shutdown:
+/// once all have ended.
 #[track_caller]
 pub fn scope<'scope, R>(body: impl FnOnce(&Scope<'scope>) -> R) -> R {
     let parent = spawn::current(|_, group, _| group.to_ref());
-    in_group(&parent, tracking_here(), |group| {
-        body(&Scope { group: group.clone(), life: PhantomData })
-    })
+    let complete = AtomicBool::new(true);
+    let value = in_group(&parent, tracking_here(), |group| {
+        body(&Scope { group: group.clone(), complete: &raw const complete, life: PhantomData })
+    });
+    // ORDERING: Relaxed, the end of the group orders it.
+    if !complete.load(Ordering::Relaxed) {
+        body::unwind_cancelled("the scope was cancelled: not all of its children ran to their end");
+    }
+    value
+}
+
+/// Rides in a child: dropped before the child's end, it makes the scope panic (E3).
+struct MustEnd(*const AtomicBool);
+
+// SAFETY: the flag is atomic and outlives the child (E1).
+unsafe impl Send for MustEnd {}
+
+impl Drop for MustEnd {
+    fn drop(&mut self) {
+        // SAFETY: E1, the flag is on the stack of `scope`, which waits for the child.
+        let complete = unsafe { &*self.0 };
+        // ORDERING: Relaxed, the end of the group orders it.
+        complete.store(false, Ordering::Relaxed);
+    }
 }
 
 impl<'scope> Scope<'scope> {
@@ -77,8 +110,13 @@ impl<'scope> Scope<'scope> {
     /// ```
     #[track_caller]
     pub fn spawn(&self, job: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        let inner = Scope { group: self.group.clone(), life: PhantomData };
-        self.create(JobBody(move || job(&inner)), Location::caller());
+        let inner = Scope { group: self.group.clone(), complete: self.complete, life: PhantomData };
+        let must_end = MustEnd(self.complete);
+        let job = move || {
+            job(&inner);
+            std::mem::forget(must_end);
+        };
+        self.create(JobBody(job), Location::caller());
     }
 
     /// Spawns a future that may borrow on the micro lane.
@@ -90,6 +128,11 @@ impl<'scope> Scope<'scope> {
     /// ```
     #[track_caller]
     pub fn spawn_async(&self, future: impl Future<Output = ()> + Send + 'scope) {
+        let must_end = MustEnd(self.complete);
+        let future = async move {
+            future.await;
+            std::mem::forget(must_end);
+        };
         self.create(FutureBody(future), Location::caller());
     }
 

@@ -9,6 +9,7 @@ use std::fmt;
 use std::future::Future;
 use std::panic::Location;
 use std::pin::Pin;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -18,9 +19,10 @@ use crate::sched::shared::{Phase, Shared};
 use crate::sched::worker::Worker;
 use crate::task::body::{Body, Cell, FutureBody, JobBody, PinnedFuture};
 use crate::task::group::{Group, GroupRef};
-use crate::task::header::{Birth, Meta, TaskId};
+use crate::task::header::{Birth, Meta, Ran, RawTask, TaskId};
 use crate::task::join::JoinHandle;
 use crate::task::state::{Priority, Start, State};
+use crate::task::waker::cancel_task;
 use crate::task::{budget, context};
 
 /// Spawns a future on the micro lane, into the current group.
@@ -101,9 +103,16 @@ pub fn current_id() -> Option<TaskId> {
 /// Lets other ready tasks run first.
 ///
 /// ```
-/// filch::block_on(async {
-///     filch::yield_now().await;
+/// let runtime = filch::Builder::new().single_thread(true).build()?;
+/// let other = runtime.spawn(async {
+///     let other = filch::spawn(async {});
+///     while !other.is_finished() {
+///         filch::yield_now().await;
+///     }
+///     other
 /// });
+/// assert!(runtime.block_on(async { other.await.is_finished() }));
+/// # Ok::<(), filch::BuildError>(())
 /// ```
 pub fn yield_now() -> YieldNow {
     YieldNow { yielded: false }
@@ -113,7 +122,7 @@ pub fn yield_now() -> YieldNow {
 ///
 /// ```
 /// let pause: filch::YieldNow = filch::yield_now();
-/// filch::block_on(pause);
+/// assert_eq!(filch::block_on(pause), ());
 /// ```
 #[must_use = "futures do nothing unless awaited"]
 #[derive(Debug)]
@@ -143,6 +152,17 @@ pub(crate) enum Place {
     Runtime(Handle),
     /// Into this group.
     Group(GroupRef),
+}
+
+impl Place {
+    /// Which runtime that is; only to be compared.
+    fn runtime(&self) -> *const Shared {
+        match self {
+            Self::Current => current(|shared, _, _| std::ptr::from_ref(shared)),
+            Self::Runtime(handle) => handle.shared(),
+            Self::Group(group) => group.home().shared.cast(),
+        }
+    }
 }
 
 /// A task being described; see [`task`].
@@ -303,12 +323,17 @@ impl TaskBuilder {
     {
         let site = Location::caller();
         // SAFETY: used within this call only.
-        let worker = unsafe { Worker::current() }.filter(|worker| worker.runs_futures());
-        let Some(worker) = worker else {
+        let worker = unsafe { Worker::of_runtime(self.place.runtime()) };
+        let Some(worker) = worker.filter(|worker| worker.runs_futures()) else {
             panic!(
-                "spawn_local needs a task on an I/O worker: the future stays where it is spawned"
+                "spawn_local needs a task on an I/O worker of its runtime: the future stays where it is spawned"
             );
         };
+        if context::with(|cx| cx.task.get().is_null() && !cx.group.get().is_null()) {
+            panic!(
+                "spawn_local inside block_on on a worker: the future could not run while it blocks"
+            );
+        }
         let body = PinnedFuture::new(worker.index() as u32, worker.pin(), future);
         self.launch(body, site)
     }
@@ -344,9 +369,10 @@ impl TaskBuilder {
                 if !group.try_enter() {
                     return Err(body);
                 }
+                // The task may end, and its runtime with it, before `create` returns (D2).
                 // SAFETY: the unit just taken keeps the runtime (S1).
-                let shared = unsafe { &*group.home().shared.cast::<Shared>() };
-                Ok(create(shared, &group, body, order))
+                let shared = unsafe { Shared::to_arc(group.home().shared.cast()) };
+                Ok(create(&shared, &group, body, order))
             }
         }
     }
@@ -408,12 +434,14 @@ pub(crate) fn create<B: Body>(
 ) -> JoinHandle<B::Output> {
     // SAFETY: used within this call only.
     let worker = unsafe { Worker::of_runtime(shared) };
-    let layout = const { CellLayout::of::<Cell<B, B::Output>>() };
+    let layout = const { CellLayout::of::<Cell<B>>() };
     let cell = match worker {
         Some(worker) => worker.cache().alloc(layout),
         None => {
-            // The workers may all sleep, and the coarse clock with them.
-            shared.tell_time();
+            if shared.is_asleep() {
+                // And the coarse clock with it.
+                shared.tell_time();
+            }
             shared.pool.alloc(layout)
         }
     };
@@ -424,7 +452,7 @@ pub(crate) fn create<B: Body>(
         word: State::initial(order.priority, shared.now_ms()),
     };
     // SAFETY: the cell is fresh and made for this type; the group has given a unit.
-    let task = unsafe { Cell::<B, B::Output>::create(cell, birth, body) };
+    let task = unsafe { Cell::<B>::create(cell, birth, body) };
     // SAFETY: the handle's reference is the second of `State::initial`.
     let handle = unsafe { JoinHandle::new(task) };
     if group.is_tracked() {
@@ -444,7 +472,7 @@ pub(crate) fn create<B: Body>(
 /// Makes a task of a refused body only to end it as cancelled, so that its handle can say so.
 fn reject<B: Body>(body: B, site: &'static Location<'static>) -> JoinHandle<B::Output> {
     let pool = crate::pool::Pool::new();
-    let cell = pool.alloc(const { CellLayout::of::<Cell<B, B::Output>>() });
+    let cell = pool.alloc(const { CellLayout::of::<Cell<B>>() });
     // A group of its own, whose one unit is the task's: nobody waits for it.
     let group = Group::nowhere();
     let birth = Birth {
@@ -454,14 +482,28 @@ fn reject<B: Body>(body: B, site: &'static Location<'static>) -> JoinHandle<B::O
         word: State::initial(Priority::Normal, 0),
     };
     // SAFETY: the cell is fresh and made for this type; the unit is the group's first.
-    let task = unsafe { Cell::<B, B::Output>::create(cell, birth, body) };
+    let task = unsafe { Cell::<B>::create(cell, birth, body) };
     // SAFETY: the handle's reference is the second of `State::initial`.
     let handle = unsafe { JoinHandle::new(task) };
     // SAFETY: the handle keeps the cell alive; nobody else has the entry.
-    let start = unsafe { task.header() }.state.start();
+    let header = unsafe { task.header() };
+    let start = header.state.start();
     debug_assert_eq!(start, Start::Run);
+    // Not as the group's member: there is no runtime that the body's drop could spawn into.
     // SAFETY: `start` gave us the body.
-    let _ = unsafe { task.execute(Start::Cancelled, u32::MAX) };
+    let ran = unsafe { (header.vtable.abandon)(task) };
+    debug_assert!(matches!(ran, Ran::Ended(_)));
+    // SAFETY: the unit of the task that has ended.
+    unsafe { Group::leave(Arc::as_ptr(&group)) };
     pool.close();
     handle
+}
+
+/// Has the running task dropped at its next await.
+pub(crate) fn cancel_current() {
+    let task = context::with(|cx| cx.task.get());
+    if let Some(task) = NonNull::new(task.cast_mut()) {
+        // SAFETY: X1, the frame that set `task` runs it, so the cell is alive.
+        unsafe { cancel_task(RawTask(task)) };
+    }
 }

@@ -5,7 +5,7 @@
 
 use std::future::Future;
 
-use crate::sched::blocking::{claim_and_run, wait_while};
+use crate::sched::blocking::{claim_and_run, is_pinned_here, wait_while};
 use crate::task::join::{JoinError, JoinHandle};
 
 impl<T> JoinHandle<T> {
@@ -20,7 +20,8 @@ impl<T> JoinHandle<T> {
     /// ```
     ///
     /// # Panics
-    /// If the task panicked, with its panic; if it was cancelled.
+    /// If the task panicked, with its panic; if it was cancelled; on the worker that the task is
+    /// pinned to (`spawn_local`), because it could not run meanwhile.
     #[track_caller]
     pub fn wait(self) -> T {
         match self.wait_outcome() {
@@ -47,7 +48,11 @@ impl<T> JoinHandle<T> {
     }
 
     /// Blocks until the task has ended.
+    #[track_caller]
     fn wait_end(&mut self) {
+        if is_pinned_here(self.raw()) && !self.is_finished() {
+            panic!("{:?} is pinned to this worker, which would wait here for ever", self.id());
+        }
         // V1; the handle keeps the cell alive.
         if !claim_and_run(self.raw()) {
             wait_while(|waker| self.set_waiter(waker));

@@ -45,6 +45,7 @@ const TABLE: &[(&str, Knows)] = &[
     // The public API.
     ("runtime", All),
     ("builder", All),
+    ("block_on", All),
     ("spawn", All),
     ("join", All),
     ("wait", All),

@@ -134,10 +134,13 @@ mod system {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::hint::spin_loop;
+    use std::thread::yield_now;
+
     use crossbeam_utils::CachePadded;
 
     use super::*;
-    use crate::base::shim::{AtomicUsize, spin_loop, yield_now};
+    use crate::base::shim::AtomicUsize;
 
     #[test]
     fn mode_stays_what_it_was_chosen_to_be() {
@@ -194,9 +197,10 @@ mod tests {
         init();
         let litmus = Litmus::default();
         std::thread::scope(|s| {
-            s.spawn(|| litmus.side(0, heavy, |_| 0));
+            let heavy_side = s.spawn(|| litmus.side(0, heavy, |_| 0));
             // LIGHT: pairs with heavy() in light_against_heavy_never_misses_on_both_sides
-            litmus.side(1, || light(), |round| round % 16);
+            litmus.side(1, light, |round| round % 16);
+            heavy_side.join().expect("the heavy side panicked");
         });
     }
 }

@@ -56,11 +56,6 @@ impl Machine {
         Self { mask, core_of, quota: quota(root) }
     }
 
-    /// The CPUs of the affinity mask, ascending, never empty.
-    pub(crate) fn mask(&self) -> &[usize] {
-        &self.mask
-    }
-
     /// Logical CPUs `within`, limited by the quota.
     pub(crate) fn cpus(&self, within: Within<'_>) -> usize {
         self.limit(self.selected(within).count())

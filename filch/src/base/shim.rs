@@ -54,6 +54,8 @@ pub(crate) fn fence(order: Ordering) {
     {
         static FENCE: AtomicUsize = AtomicUsize::new(0);
         let _ = order;
+        // ORDERING: AcqRel, each such fence synchronises with the one before it, as SeqCst fences
+        // do in their total order.
         FENCE.fetch_add(0, Ordering::AcqRel);
     }
 }

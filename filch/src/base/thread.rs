@@ -80,16 +80,6 @@ pub(crate) fn current_affinity() -> Vec<usize> {
     os::affinity().unwrap_or_default()
 }
 
-/// Names the calling thread for debuggers and `top`; Linux keeps the first 15 bytes.
-///
-/// # Errors
-///
-/// `InvalidInput` for a name with a NUL byte, or `Unsupported`.
-pub(crate) fn set_name(name: &str) -> io::Result<()> {
-    let kept = &name[..name.floor_char_boundary(NAME_BYTES)];
-    os::set_name(&std::ffi::CString::new(kept)?)
-}
-
 /// `prefix-suffix`, with the prefix cut so that the suffix survives Linux's 15 bytes.
 ///
 /// The suffix tells workers apart, so it must not be what gets lost.
@@ -101,7 +91,7 @@ pub(crate) fn name_with_suffix(prefix: &str, suffix: &str) -> String {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod os {
-    use std::{ffi::CStr, io};
+    use std::io;
 
     /// One word of the kernel's CPU mask.
     type Word = libc::c_ulong;
@@ -174,21 +164,11 @@ mod os {
         let is_set = |cpu: &usize| mask[cpu / WORD_BITS] & (1 << (cpu % WORD_BITS)) != 0;
         (0..mask.len() * WORD_BITS).filter(is_set).collect()
     }
-
-    pub(super) fn set_name(name: &CStr) -> io::Result<()> {
-        // SAFETY: pthread_self has no preconditions.
-        let this = unsafe { libc::pthread_self() };
-        // SAFETY: `this` is the running thread, `name` ends with NUL and outlives the call.
-        match unsafe { libc::pthread_setname_np(this, name.as_ptr()) } {
-            0 => Ok(()),
-            code => Err(io::Error::from_raw_os_error(code)),
-        }
-    }
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 mod os {
-    use std::{ffi::CStr, io};
+    use std::io;
 
     pub(super) fn nice() -> io::Result<i32> {
         Err(io::ErrorKind::Unsupported.into())
@@ -203,10 +183,6 @@ mod os {
     }
 
     pub(super) fn affinity() -> io::Result<Vec<usize>> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    pub(super) fn set_name(_: &CStr) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }

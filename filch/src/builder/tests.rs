@@ -3,7 +3,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use super::{Builder, Hooks, PanicInfo, Role, WorkerInfo};
+use super::Builder;
+use crate::config::hooks::{Hooks, PanicInfo, Role, WorkerInfo};
 use crate::{
     base::cpus::Machine,
     config::{Affinity, Config, Level},

@@ -47,9 +47,9 @@ setters! {
     private_budget: usize, 16 => 16;
     /// Sets how many timers a worker fires in one step.
     timer_budget: usize, 32 => 32;
-    /// Sets how many probes a search for work makes before it yields.
+    /// Sets how many probes a search for work makes before it pauses between them.
     explore_tries: usize, 40 => Some(40);
-    /// Sets how often a searcher yields before it gives up.
+    /// Sets how often a searcher pauses, at most, before it gives up.
     explore_yields: usize, 10 => 10;
     /// Sets how many workers of a lane may search at the same time.
     searcher_limit: usize, 1 => Some(1);
@@ -63,7 +63,7 @@ setters! {
     spare_keep_alive: Duration, std::time::Duration::from_millis(200) => std::time::Duration::from_millis(200);
     /// Sets how often the sentry looks for stuck workers.
     sentry_period: Duration, std::time::Duration::from_millis(2) => std::time::Duration::from_millis(2);
-    /// Sets how many tasks a worker with a full ring hands over in one go.
+    /// Sets how many tasks a worker with a full ring spills in one go.
     outbound_batch: usize, 64 => Some(64);
     /// Sets how many independent queues make up the injector.
     injector_shards: usize, 8 => 8;

@@ -77,7 +77,7 @@ impl WorkerInfo {
 pub struct PanicInfo {
     /// What the task panicked with.
     pub payload: Box<dyn Any + Send>,
-    /// The number of the task, unique within its runtime.
+    /// The number of the task, unique within the process; see [`TaskId`](crate::TaskId).
     pub task: u64,
     /// The name that it was given.
     pub name: Option<String>,

@@ -44,16 +44,6 @@ pub(crate) enum Notify {
     Saturated,
 }
 
-/// What the caller of [`Idle::notify_many`] has to do, besides unparking whom it was given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "an unwatched lane must be armed"]
-pub(crate) enum NotifyMany {
-    /// Nothing: somebody searches, or the sentry watches.
-    Covered,
-    /// As [`Notify::Saturated`].
-    Saturated,
-}
-
 /// What a worker owes to those who relied on it (I4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "somebody wakes nobody because this worker pays"]
@@ -95,13 +85,6 @@ pub(crate) struct Ticket {
     last_searcher: bool,
     /// As the sleep move found it.
     sentry: Sentry,
-}
-
-impl Ticket {
-    /// Whether nobody searched any more once this worker had stopped.
-    pub(crate) fn last_searcher(&self) -> bool {
-        self.last_searcher
-    }
 }
 
 /// One lane's idle set.
@@ -160,21 +143,6 @@ impl Idle {
         }
     }
 
-    /// Says whom to wake after a push of `n` items that are meant to run at once: `woken` gets up
-    /// to `n` workers, each counted awake and searching.
-    pub(crate) fn notify_many(&self, n: usize, woken: &mut Vec<u32>) -> NotifyMany {
-        // ORDERING: SeqCst pairs with the fence in `prepare` (I1), as in `notify`.
-        fence(Ordering::SeqCst);
-        let mut counts = self.word.load();
-        if counts.sleeping > 0 && n > 0 {
-            counts = self.rouse(n, Role::Searching, woken);
-        }
-        match (counts.searching, counts.sentry) {
-            (0, Sentry::Unarmed) if counts.sleeping == 0 => NotifyMany::Saturated,
-            _ => NotifyMany::Covered,
-        }
-    }
-
     /// Wakes this worker if it sleeps, after a push that only it can take: `true` means unpark it.
     /// It is counted awake, not searching.
     pub(crate) fn wake_specific(&self, id: u32) -> bool {
@@ -195,15 +163,10 @@ impl Idle {
     /// Wakes everybody who sleeps, after a stop flag has been set: `woken` gets all of them, each
     /// counted awake, not searching.
     pub(crate) fn wake_all(&self, woken: &mut Vec<u32>) {
-        self.rouse(usize::MAX, Role::Working, woken);
-    }
-
-    fn rouse(&self, at_most: usize, role: Role, woken: &mut Vec<u32>) -> Counts {
         let mut sleepers = self.lock();
-        let count = sleepers.len().min(at_most);
-        let shift = self.word.shift(Move::Wake(count as u32, role));
-        woken.extend((0..count).map_while(|_| sleepers.pop(role)));
-        shift.after
+        let count = sleepers.len();
+        self.word.shift(Move::Wake(count as u32, Role::Working));
+        woken.extend((0..count).map_while(|_| sleepers.pop(Role::Working)));
     }
 
     /// A working worker starts to search, unless `limit` others do already.
@@ -211,15 +174,11 @@ impl Idle {
         self.word.shift_if(Move::Search, |c| c.searching < limit).is_ok()
     }
 
-    /// A searching worker has work in hand, and has published what else it moved to its queues.
+    /// A searching worker has work in hand, or another reason to stop other than sleep, and has
+    /// published what else it moved to its queues.
     pub(crate) fn found(&self) -> Owes {
         let shift = self.word.shift(Move::StopSearch);
         notify_if(shift.after.searching == 0)
-    }
-
-    /// A searching worker stops without work and without sleeping.
-    pub(crate) fn give_up(&self) -> Owes {
-        self.found()
     }
 
     /// Publishes that this worker sleeps. The caller now looks at **every** source once more, and
@@ -236,8 +195,8 @@ impl Idle {
             sleepers.push(id);
             self.word.shift(Move::Sleep(role))
         };
-        // ORDERING: SeqCst pairs with the fences in `notify`, `notify_many` and `wake_specific`
-        // (I1); model: poster_and_sleeper.
+        // ORDERING: SeqCst pairs with the fences in `notify` and `wake_specific` (I1); model:
+        // poster_and_sleeper.
         fence(Ordering::SeqCst);
         Ticket {
             id,

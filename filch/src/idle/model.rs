@@ -200,7 +200,7 @@ fn loom_a_batch_moved_by_a_finder_is_seen_by_the_last_sleeper() {
             };
         }
         if role == Role::Searching {
-            lane.pay(lane.idle.give_up());
+            lane.pay(lane.idle.found());
         }
         finder.join().unwrap();
         lane.assert_all_working(2);

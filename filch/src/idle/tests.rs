@@ -5,7 +5,7 @@ use std::{
 
 use proptest::prelude::*;
 
-use super::{Cause, Counts, Idle, Notify, NotifyMany, Owes, Role, Sentry, Ticket};
+use super::{Cause, Counts, Idle, Notify, Owes, Role, Sentry, Ticket};
 use crate::base::{
     parker::Parker,
     shim::{AtomicBool, AtomicUsize, Ordering},
@@ -67,26 +67,6 @@ fn worker_that_resumes_or_joins_is_told_whether_the_sentry_watches() {
 }
 
 #[test]
-fn parallel_loop_wakes_as_many_as_it_has_chunks_and_no_more_than_sleep() {
-    let idle = lane_of(4);
-    let tickets = [0, 1, 2].map(|id| idle.prepare(id, Role::Working));
-    let mut woken = Vec::new();
-    assert_eq!(idle.notify_many(2, &mut woken), NotifyMany::Covered);
-    assert_eq!(woken, [2, 1]);
-    assert_eq!(idle.counts(), counts(2, 3, 1));
-    assert_eq!(idle.notify_many(9, &mut woken), NotifyMany::Covered);
-    assert_eq!(woken, [2, 1, 0]);
-    for ticket in tickets {
-        assert_eq!(idle.resume(ticket).cause, Cause::Chosen);
-        let _ = idle.found();
-    }
-    assert_eq!(idle.notify_many(9, &mut woken), NotifyMany::Saturated);
-    assert!(idle.arm());
-    assert_eq!(idle.notify_many(9, &mut woken), NotifyMany::Covered);
-    assert_eq!(woken.len(), 3);
-}
-
-#[test]
 fn worker_woken_for_its_mail_is_not_a_searcher() {
     let idle = lane_of(3);
     let tickets = [0, 1, 2].map(|id| idle.prepare(id, Role::Working));
@@ -109,7 +89,7 @@ fn last_searcher_that_cancels_owes_a_notify() {
     assert!(idle.try_search(2) && idle.try_search(2));
     let first = idle.prepare(0, Role::Searching);
     let second = idle.prepare(1, Role::Searching);
-    assert!(!first.last_searcher() && second.last_searcher());
+    assert!(!first.last_searcher && second.last_searcher);
     assert_eq!(idle.cancel(first).owes, Owes::Nothing);
     let resumed = idle.cancel(second);
     assert_eq!((resumed.cause, resumed.owes), (Cause::Alone, Owes::Notify));
@@ -124,7 +104,7 @@ fn last_searcher_that_was_chosen_before_it_cancels_goes_on_searching() {
     assert_eq!(idle.notify(), Notify::Wake(0));
     let resumed = idle.cancel(ticket);
     assert_eq!((resumed.cause, resumed.owes), (Cause::Chosen, Owes::Nothing));
-    assert_eq!(idle.give_up(), Owes::Notify);
+    assert_eq!(idle.found(), Owes::Notify);
 }
 
 #[test]
@@ -247,13 +227,13 @@ impl Reference {
             Worker::Searching => {
                 self.asleep.push(id);
                 let ticket = idle.prepare(id, Role::Searching);
-                assert_eq!(ticket.last_searcher(), !others_search);
+                assert_eq!(ticket.last_searcher, !others_search);
                 Worker::Asleep(ticket)
             }
             Worker::Asleep(ticket) => {
                 self.asleep.retain(|&other| other != id);
                 let sentry_left = (ticket.sentry, self.armed) == (Sentry::Armed, Sentry::Unarmed);
-                let debt = super::notify_if(ticket.last_searcher() || sentry_left);
+                let debt = super::notify_if(ticket.last_searcher || sentry_left);
                 let resumed = idle.cancel(ticket);
                 assert_eq!((resumed.cause, resumed.owes), (Cause::Alone, debt));
                 Worker::Working
@@ -282,12 +262,9 @@ impl Reference {
             }
             1 => {
                 let mut woken = Vec::new();
-                let _ = idle.notify_many(id as usize, &mut woken);
-                assert_eq!(woken.len(), self.asleep.len().min(id as usize));
-                woken.into_iter().for_each(|id| {
-                    assert_eq!(self.asleep.last(), Some(&id));
-                    self.wake(id, Cause::Chosen);
-                });
+                idle.wake_all(&mut woken);
+                assert!(woken.iter().eq(self.asleep.iter().rev()));
+                woken.into_iter().for_each(|id| self.wake(id, Cause::Specific));
             }
             2 => {
                 let asleep = self.asleep.contains(&id);
@@ -382,7 +359,7 @@ impl Hive {
             self.done.fetch_add(1, Ordering::Relaxed);
         }
         if role == Role::Searching {
-            let _ = self.idle.give_up();
+            let _ = self.idle.found();
         }
         self.idle.leave();
     }

@@ -1,7 +1,7 @@
 //! Counters: what each worker did, always on.
 //!
-//! O1. A counter is written by its worker alone (plain add of two relaxed accesses) and read by
-//!     anybody; a snapshot is consistent per counter, not across counters.
+//! O1. A counter is written by its worker alone (plain add of two relaxed accesses), `rescues` by
+//!     the sentry alone, and read by anybody; a snapshot is consistent per counter, not across counters.
 //!
 //! Not here: what is worth counting (`sched` decides), traces.
 

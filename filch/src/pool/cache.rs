@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use super::Pool;
 use super::cell::{FreeCell, Magazine};
+use super::chunk::ChunkPtr;
 use super::class::{CAPACITY, CLASSES, CellLayout, Class};
 use crate::base::shim::UnsafeCell;
 
@@ -153,11 +154,6 @@ impl Cache {
         Self { pool, racks: Racks::new() }
     }
 
-    /// The pool whose cells this cache keeps.
-    pub(crate) fn pool(&self) -> &Arc<Pool> {
-        &self.pool
-    }
-
     /// A cell that can hold `cell`; its first word is zero.
     #[inline]
     pub(crate) fn alloc(&self, cell: CellLayout) -> NonNull<u8> {
@@ -178,21 +174,15 @@ impl Cache {
         free.hand_out()
     }
 
-    /// Frees a cell of this cache's pool.
+    /// Whether a cell in use is one of this cache's pool.
     ///
     /// # Safety
     ///
-    /// - `cell` was allocated with a layout of class `layout`, from the pool of this cache, and
-    ///   has the provenance it was given.
-    /// - Nothing in it needs dropping, and nobody else uses it but for failing
-    ///   read-modify-writes of its first word.
-    #[inline]
-    pub(crate) unsafe fn free(&self, cell: NonNull<u8>, layout: CellLayout) {
-        // SAFETY: by contract the caller owns the cell and gives it up.
-        let free = unsafe { FreeCell::claim(cell) };
-        debug_assert!(self.serves(&free), "cell of another pool");
-        debug_assert_eq!(free.chunk().fixed().class, layout.class(), "wrong class");
-        self.keep(free, layout.class());
+    /// `cell` is a cell in use of some pool, and stays so during the call.
+    pub(crate) unsafe fn is_from_here(&self, cell: NonNull<u8>) -> bool {
+        // SAFETY: by contract; a cell in use keeps its chunk.
+        let chunk = unsafe { ChunkPtr::of(cell) };
+        Arc::ptr_eq(&self.pool, &chunk.fixed().pool)
     }
 
     /// Whether `cell` belongs to this cache's pool.

@@ -17,7 +17,7 @@
 
 use std::ptr::NonNull;
 
-use super::mailbox::{Chain, Linked, Mailbox, Pop};
+use super::mailbox::{Linked, Mailbox, Pop};
 use crate::base::shim::{AtomicBool, AtomicU64, Ordering};
 
 pub(crate) struct Injector<T> {
@@ -72,20 +72,14 @@ impl<T: Linked> Injector<T> {
     /// thread: address bits would send whole regions to one shard.
     ///
     /// # Safety
-    /// As for [`Chain::new`].
+    /// As for [`Mailbox::push`]; any taker may pop it.
     #[inline]
     pub(crate) unsafe fn push(&self, item: NonNull<T>, hint: usize) {
-        // SAFETY: the caller's promise.
-        self.push_chain(unsafe { Chain::new(item) }, hint);
-    }
-
-    /// Adds all items of `chain`, in one piece, to the shard that `hint` names.
-    #[inline]
-    pub(crate) fn push_chain(&self, chain: Chain<T>, hint: usize) {
         let shard = self.shard(hint);
         // ORDERING: Relaxed, the push that follows publishes it to the taker (I3).
-        shard.pushed().fetch_add(chain.len() as u64, Ordering::Relaxed);
-        shard.mailbox.push_chain(chain);
+        shard.pushed().fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { shard.mailbox.push(item) };
     }
 
     /// Takes up to `max` items, from `start_shard` onwards through all shards, and hands them to

@@ -17,7 +17,7 @@
 //!     pop of the item that `newest` still names returns to null.
 //! M3. `front` is written by the push that found null, and reset by the owner, in turns: the owner
 //!     resets it before it returns `newest` to null, which lets the next such push come.
-//! M4. The items of one pusher come out in its order, and a chain comes out in one piece.
+//! M4. The items of one pusher come out in its order.
 //!
 //! Not here: waking the owner.
 
@@ -31,8 +31,8 @@ use crate::base::shim::{AtomicPtr, Ordering, UnsafeCell};
 ///
 /// # Safety
 /// `link` returns the same place for the same item every time, distinct from that of any other
-/// item; the place is valid, and touched by nobody else, as long as the item is in a queue or a
-/// [`Chain`] (M1).
+/// item; the place is valid, and touched by nobody else, as long as the item is in a queue
+/// (M1).
 pub(crate) unsafe trait Linked: Sized {
     /// Where the link of `this` is. Any value may be inside before a push and after a pop.
     ///
@@ -58,51 +58,15 @@ unsafe fn set_link<T: Linked>(from: NonNull<T>, to: *mut T, order: Ordering) {
 /// What follows `item`, with Acquire.
 ///
 /// # Safety
-/// `item` is live and in the mailbox that the caller owns, or in its chain.
+/// `item` is live and in the mailbox that the caller owns.
 #[inline]
 unsafe fn next_of<T: Linked>(item: NonNull<T>) -> Option<NonNull<T>> {
     // SAFETY: live, by the caller's promise.
     let link = unsafe { T::link(item) };
     // SAFETY: valid, by the contract of `Linked`.
     let link = unsafe { link.as_ref() };
-    // ORDERING: Acquire pairs with the Release in `Mailbox::append`: the next item is published.
+    // ORDERING: Acquire pairs with the Release in `Mailbox::push`: the next item is published.
     NonNull::new(link.load(Ordering::Acquire))
-}
-
-/// Items linked in order, on their way into a mailbox in one piece. Dropped, it forgets them.
-#[derive(Debug)]
-#[must_use = "a chain that is dropped forgets its items"]
-pub(crate) struct Chain<T> {
-    first: NonNull<T>,
-    last: NonNull<T>,
-    len: usize,
-}
-
-impl<T: Linked> Chain<T> {
-    /// A chain of one.
-    ///
-    /// # Safety
-    /// `item` stays valid, and its link untouched, until it is popped from the mailbox that the
-    /// chain is pushed to; it is in no queue or chain.
-    pub(crate) unsafe fn new(item: NonNull<T>) -> Self {
-        Self { first: item, last: item, len: 1 }
-    }
-
-    /// Adds `item` at the end.
-    ///
-    /// # Safety
-    /// As for [`Chain::new`].
-    pub(crate) unsafe fn push(&mut self, item: NonNull<T>) {
-        // ORDERING: Relaxed, the push of the whole chain publishes it.
-        // SAFETY: M1, `last` is ours until the chain is pushed.
-        unsafe { set_link(self.last, item.as_ptr(), Ordering::Relaxed) };
-        self.last = item;
-        self.len += 1;
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
 }
 
 /// What the owner found.
@@ -179,34 +143,23 @@ impl<T: Linked, P, O> Mailbox<T, P, O> {
     /// Adds `item` as the newest. Wait-free.
     ///
     /// # Safety
-    /// As for [`Chain::new`].
+    /// `item` stays valid, and its link untouched, until it is popped from here; it is in no queue.
     #[inline]
     pub(crate) unsafe fn push(&self, item: NonNull<T>) {
-        // SAFETY: the caller's promise.
-        self.push_chain(unsafe { Chain::new(item) });
-    }
-
-    /// Adds all items of `chain` in one piece. Wait-free.
-    #[inline]
-    pub(crate) fn push_chain(&self, chain: Chain<T>) {
         // ORDERING: Relaxed, the swap publishes it.
-        // SAFETY: M1, the items of a chain are its owner's.
-        unsafe { set_link(chain.last, ptr::null_mut(), Ordering::Relaxed) };
-        self.append(chain.first, chain.last);
-    }
-
-    fn append(&self, first: NonNull<T>, last: NonNull<T>) {
+        // SAFETY: M1, the link is the caller's until the swap.
+        unsafe { set_link(item, ptr::null_mut(), Ordering::Relaxed) };
         // ORDERING: Release pairs with the Acquire of the next swap and of the owner's reset:
-        // excludes that the null written to `last`'s link lands after the next pusher's link. Acquire
+        // excludes that the null written to the link lands after the next pusher's link. Acquire
         // is the other end of the same; with the owner's reset it excludes that `front` is reset
         // after it is written below (M3). Model: loom_two_pushers_against_owner.
-        let before = self.pushers.newest.swap(last.as_ptr(), Ordering::AcqRel);
+        let before = self.pushers.newest.swap(item.as_ptr(), Ordering::AcqRel);
         match NonNull::new(before) {
-            // ORDERING: Release pairs with the Acquire in `next_of`; the chain is published.
+            // ORDERING: Release pairs with the Acquire in `next_of`; the item is published.
             // SAFETY: M1, the owner does not return `before` until this store.
-            Some(before) => unsafe { set_link(before, first.as_ptr(), Ordering::Release) },
+            Some(before) => unsafe { set_link(before, item.as_ptr(), Ordering::Release) },
             // ORDERING: Release pairs with the Acquire in `find_oldest`; the same.
-            None => self.owner.front.store(first.as_ptr(), Ordering::Release),
+            None => self.owner.front.store(item.as_ptr(), Ordering::Release),
         }
     }
 
@@ -256,7 +209,7 @@ impl<T: Linked, P, O> Mailbox<T, P, O> {
         if let Some(known) = NonNull::new(known) {
             return Ok(known);
         }
-        // ORDERING: Acquire pairs with the Release in `append`; the item is published.
+        // ORDERING: Acquire pairs with the Release in `push`; the item is published.
         let front = self.owner.front.load(Ordering::Acquire);
         let Some(found) = NonNull::new(front) else {
             return Err(if self.is_empty() { Pop::Empty } else { Pop::Stalled });

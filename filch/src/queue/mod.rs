@@ -1,4 +1,4 @@
-//! The places where a ready task may wait: four queues of thin pointers, each for one pattern of
+//! The places where a ready task may wait: five queues of thin pointers, each for one pattern of
 //! pushers and takers.
 //!
 //! | queue | pushes | takes |
@@ -7,6 +7,7 @@
 //! | [`deque`] | owner | owner, newest first; thieves, the oldest, one at a time |
 //! | [`mailbox`] | anyone | owner, oldest first |
 //! | [`injector`] | anyone | anyone, in batches, oldest first per shard |
+//! | [`spill`] | anyone, a batch | anyone, the newest batch or the oldest item |
 //!
 //! Q1. An item that went in comes out exactly once, or stays inside.
 //! Q2. No queue looks into an item; `mailbox` and `injector` use its link, through
@@ -19,6 +20,7 @@ pub(crate) mod deque;
 pub(crate) mod injector;
 pub(crate) mod mailbox;
 pub(crate) mod ring;
+pub(crate) mod spill;
 
 #[cfg(test)]
 mod testing;

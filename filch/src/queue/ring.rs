@@ -25,7 +25,7 @@
 //! exactly that many pass claims by a stale tail; at ten nanoseconds per item it must sleep for 43
 //! seconds and wake at the one right nanosecond. We accept that.
 //!
-//! Not here: what happens to an item that does not fit (the scheduler sends it to the injector).
+//! Not here: what happens to an item that does not fit (the scheduler spills).
 
 use std::ptr::NonNull;
 
@@ -291,6 +291,16 @@ impl<T> Ring<T> {
                 Err(now) => head = now,
             }
         }
+    }
+
+    /// Calls `f` while a thief holds its claim, and returns what the thief then has.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn while_stolen_from<R>(&self, f: impl FnOnce() -> R) -> (Vec<NonNull<T>>, R) {
+        let Ok(claim) = self.claim(self.capacity()) else { panic!("there is nothing to claim") };
+        let result = f();
+        let stolen = (0..claim.count).map(|i| self.read(claim.start.wrapping_add(i))).collect();
+        self.finish(claim);
+        (stolen, result)
     }
 
     #[inline]

@@ -7,7 +7,7 @@ pub(super) use threads::*;
 
 use std::ptr::{self, NonNull};
 
-use super::mailbox::{Chain, Linked};
+use super::mailbox::Linked;
 use crate::base::shim::{AtomicPtr, UnsafeCell};
 
 /// A stand-in for a task: the queues never look inside, so a number in a pointer will do.
@@ -105,15 +105,4 @@ pub(super) fn open(node: NonNull<Node>) -> usize {
     let node = unsafe { Box::from_raw(node.as_ptr()) };
     // SAFETY: the box is ours.
     node.number.with(|number| unsafe { *number })
-}
-
-pub(super) fn chain(numbers: std::ops::Range<usize>) -> Option<Chain<Node>> {
-    let mut nodes = numbers.map(node);
-    // SAFETY: fresh nodes, which the tests leave alone until they are popped.
-    let mut chain = unsafe { Chain::new(nodes.next()?) };
-    for node in nodes {
-        // SAFETY: the same.
-        unsafe { chain.push(node) };
-    }
-    Some(chain)
 }

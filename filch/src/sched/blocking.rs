@@ -18,7 +18,7 @@ use super::crew::Summons;
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::base::parker::{Parker, Unparked};
-use crate::base::shim::Ordering;
+use crate::base::shim::{Ordering, fence};
 use crate::task::group::{Group, GroupRef};
 use crate::task::header::{Kind, RawTask};
 use crate::task::state::Start;
@@ -56,10 +56,14 @@ impl Out<'_> {
         Group::settle();
         // SAFETY: used only while this call into the worker's task lasts.
         let worker = unsafe { Worker::current() };
-        if let Some(worker) = worker {
-            worker.goes_out();
+        let Some(worker) = worker else { return Out(None) };
+        worker.offers_what_it_has();
+        if worker.slot().is_out() {
+            // A job that this worker runs while it is out blocks in its turn.
+            return Out(None);
         }
-        Out(worker)
+        worker.goes_out();
+        Out(Some(worker))
     }
 }
 
@@ -68,21 +72,30 @@ impl Drop for Out<'_> {
         if let Some(worker) = self.0 {
             worker.lane().crew.comes_back();
             worker.slot().set_out(false);
+            // The sentry's clock for the rest of the task starts now.
+            worker.beat();
         }
     }
 }
 
 impl Worker {
-    fn goes_out(&self) {
-        if let Some(newest) = self.take_newest() {
-            self.push_ring(newest);
+    /// B2.
+    fn offers_what_it_has(&self) {
+        self.offer_newest();
+        let slot = self.slot();
+        if !slot.ring.is_empty() || !slot.deque.is_empty() {
+            self.shared().notify(self.lane());
         }
+    }
+
+    /// B3.
+    fn goes_out(&self) {
         let (shared, lane, slot) = (self.shared(), self.lane(), self.slot());
         slot.set_out(true);
         lane.crew.goes_out();
-        if !slot.ring.is_empty() || !slot.deque.is_empty() {
-            shared.notify(lane);
-        }
+        // ORDERING: SeqCst pairs with the fence in `Idle::notify`: a poster that still found the
+        // crew complete has pushed before, and we see it.
+        fence(Ordering::SeqCst);
         if lane.crew.is_empty() || lane.has_ready(&shared.slots) {
             match shared.reinforce(lane) {
                 Summons::StandingBy(_) | Summons::Vacant(_) => slot.counters.spares.add(1),
@@ -92,16 +105,27 @@ impl Worker {
         }
     }
 
-    /// Takes the newest job of this worker's deque if it belongs to `group` (B1).
+    /// Takes the newest job of `group` out of this worker's deque (B1). Jobs of others may lie on
+    /// top of it: they are put back as they were.
     fn pop_job_of(&self, group: *const Group) -> Option<RawTask> {
-        let job = self.next_job()?;
-        // SAFETY: T4, the entry keeps the cell alive.
-        if std::ptr::eq(unsafe { job.header() }.group_ptr(), group) {
-            return Some(job);
+        let mut strangers = Vec::new();
+        let found = loop {
+            let Some(job) = self.next_job() else { break None };
+            // SAFETY: T4, the entry keeps the cell alive.
+            if std::ptr::eq(unsafe { job.header() }.group_ptr(), group) {
+                break Some(job);
+            }
+            strangers.push(job);
+        };
+        if !strangers.is_empty() {
+            for job in strangers.into_iter().rev() {
+                // SAFETY: S3, we are the owner, and the entry is one we have just taken.
+                unsafe { self.slot().deque.push(job.0) };
+            }
+            // Whoever looked meanwhile has not seen them.
+            self.shared().notify(self.lane());
         }
-        // SAFETY: S3, we are the owner, and the entry is the one we have just taken.
-        unsafe { self.slot().deque.push(job.0) };
-        None
+        found
     }
 }
 
@@ -138,12 +162,22 @@ fn help(group: &GroupRef) -> bool {
         worker.run(job);
         return true;
     }
-    while let Some(member) = group.newest_member() {
+    while let Some(member) = group.newest_job() {
         if claim_and_run(member.raw()) {
             return true;
         }
     }
     false
+}
+
+/// Whether `task` can run on this thread only. The caller keeps the cell alive.
+pub(crate) fn is_pinned_here(task: RawTask) -> bool {
+    // SAFETY: by the caller's promise.
+    if unsafe { task.header() }.vtable.kind != Kind::Pinned {
+        return false;
+    }
+    // SAFETY: used only while this call lasts.
+    unsafe { Worker::current() }.is_some_and(|worker| worker.is_home_of(task))
 }
 
 /// Runs a job in place if nobody has started it. The caller keeps the cell alive.

@@ -14,13 +14,14 @@
 use std::sync::Mutex;
 
 use super::shared::{Lane, Shared, lock};
-use crate::base::shim::{AtomicUsize, Ordering};
+use crate::base::shim::{AtomicUsize, Ordering, fence};
 
 pub(crate) struct Crew {
     workers: usize,
     inner: Mutex<Inner>,
-    /// Copies of `Inner`'s, for a look without the lock.
+    /// A copy of `Inner`'s, for a look without the lock.
     active: AtomicUsize,
+    /// The sentry writes it.
     stuck: AtomicUsize,
 }
 
@@ -174,6 +175,16 @@ impl Crew {
 }
 
 impl Shared {
+    /// Brings a spare if somebody is out and something is ready, or everybody is out.
+    pub(crate) fn reinforce_if_needed(&self, lane: &Lane) {
+        // ORDERING: SeqCst pairs with the fence in `Idle::notify`: a poster that found the crew
+        // complete has pushed before, and we see it; the other way round, it sees who is out.
+        fence(Ordering::SeqCst);
+        if lane.crew.is_short() && (lane.crew.is_empty() || lane.has_ready(&self.slots)) {
+            let _ = self.reinforce(lane);
+        }
+    }
+
     /// Brings a spare into the lane if too few are at work there. Counts where none is left.
     pub(crate) fn reinforce(&self, lane: &Lane) -> Summons {
         let summons = lane.crew.summon();

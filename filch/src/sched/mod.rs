@@ -27,3 +27,8 @@ pub(crate) mod sleep;
 pub(crate) mod start;
 pub(crate) mod steal;
 pub(crate) mod worker;
+
+#[cfg(test)]
+mod rig;
+#[cfg(test)]
+mod tests;

@@ -15,12 +15,17 @@ impl Worker {
     /// The next task of this worker's own, or a high one of its lane.
     #[inline]
     pub(crate) fn next_local(&self) -> Option<RawTask> {
-        let lane = self.lane();
-        if !lane.high.is_empty()
-            && let Some(task) = pop_one(&lane.high, 0)
-        {
-            return Some(task);
-        }
+        self.next_high().or_else(|| self.next_own())
+    }
+
+    #[inline]
+    pub(crate) fn next_high(&self) -> Option<RawTask> {
+        pop_one(&self.lane().high, 0)
+    }
+
+    /// The next task of this worker's own.
+    #[inline]
+    pub(crate) fn next_own(&self) -> Option<RawTask> {
         if self.runs_futures()
             && let Some(task) = self.next_future()
         {
@@ -45,21 +50,22 @@ impl Worker {
         oldest.or_else(|| self.take_newest())
     }
 
-    /// Whether the newest-task slot is full. Only its owner, who asks, fills it.
-    #[inline]
+    /// Whether something lies in the newest-task slot.
     pub(crate) fn has_newest(&self) -> bool {
-        // ORDERING: Relaxed, only a look; nothing is read through the pointer.
+        // ORDERING: Relaxed, only this thread fills the slot.
         !self.slot().newest.load(Ordering::Relaxed).is_null()
     }
 
     /// Empties the newest-task slot.
     #[inline]
     pub(crate) fn take_newest(&self) -> Option<RawTask> {
-        if !self.has_newest() {
+        let newest = &self.slot().newest;
+        // ORDERING: Relaxed, only a look; the swap decides.
+        if newest.load(Ordering::Relaxed).is_null() {
             return None;
         }
         // ORDERING: Acquire pairs with the Release in `push_newest`. The sentry may come first.
-        NonNull::new(self.slot().newest.swap(ptr::null_mut(), Ordering::Acquire)).map(RawTask)
+        NonNull::new(newest.swap(ptr::null_mut(), Ordering::Acquire)).map(RawTask)
     }
 
     #[inline]
@@ -68,12 +74,23 @@ impl Worker {
         unsafe { self.slot().deque.pop() }.map(RawTask)
     }
 
-    /// The periodic look at what waits outside.
-    pub(crate) fn next_outside(&self, low_first: bool) -> Option<RawTask> {
-        if low_first && let Some(task) = self.next_low() {
-            return Some(task);
-        }
-        self.next_injected()
+    /// The task that waits longest among those that full rings gave up.
+    pub(crate) fn next_oldest_spilled(&self) -> Option<RawTask> {
+        self.lane().spill.pop_oldest_task().map(RawTask)
+    }
+
+    /// The newest batch that a full ring gave up: the first to run, the others into our ring,
+    /// which is empty.
+    pub(crate) fn next_spilled(&self) -> Option<RawTask> {
+        let batch = self.lane().spill.pop_newest()?;
+        let moved = batch.len();
+        let mut batch = batch.into_iter();
+        let first = batch.next().map(RawTask);
+        // SAFETY: S3, we are the owner.
+        unsafe { self.slot().ring.push_batch(&mut batch) };
+        batch.for_each(|task| self.push_ring(RawTask(task)));
+        self.announce_moved(moved);
+        first
     }
 
     /// A fair share of the injector: the first to run, the others into the ring (N2). Jobs come
@@ -106,9 +123,9 @@ impl Worker {
         }
         let (lane, ring) = (self.lane(), &self.slot().ring);
         let fair = lane.injector.len() / lane.workers + 1;
-        // One more than fits, because the first does not go into the ring.
-        let room = ring.free().min(ring.capacity() / 2) + 1;
-        fair.min(room).min(self.shared().config.global_batch)
+        let room = ring.free().min(ring.capacity() / 2);
+        // The first does not go into the ring, so there is always room for one.
+        fair.min(room).min(self.shared().config.global_batch).max(1)
     }
 
     /// Takes up to `share` tasks, from a random shard on: the first is returned, the others go
@@ -118,21 +135,9 @@ impl Worker {
         let mut first = None;
         let taken = injector.pop_batch(share, start, &mut |item| match first {
             None => first = Some(RawTask(item)),
-            Some(_) => self.take_in(RawTask(item)),
+            Some(_) => self.push_ring(RawTask(item)),
         });
         (first, taken)
-    }
-
-    /// Puts a task from outside into the own queue that fits it.
-    pub(crate) fn take_in(&self, task: RawTask) {
-        // SAFETY: an entry that we hold keeps the cell alive (T4).
-        let kind = unsafe { task.header() }.vtable.kind;
-        if kind == crate::task::header::Kind::Job {
-            // SAFETY: S3, we are the owner.
-            unsafe { self.slot().deque.push(task.0) };
-        } else {
-            self.push_ring(task);
-        }
     }
 
     /// A low task, if nothing better was found.

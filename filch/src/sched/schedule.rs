@@ -7,7 +7,8 @@
 //! | high or low | the lane's high or low queue | the same |
 //! | pinned | its worker's private queue | its worker's mailbox |
 //!
-//! D1. Every push that makes work visible to others is followed by one `notify` of the lane. The
+//! D1. Every push that makes work visible to others is followed by one `notify` of the lane, or, by
+//!     a worker that searches, by the look of `Worker::pass_on`. The
 //!     two exceptions are invisible or not more work than before, and are covered by the sentry,
 //!     which is armed: the newest-task slot, and a task that goes back to its own worker's ring.
 //! D2. A foreign thread keeps the runtime alive until it has notified: the task it pushed may run,
@@ -16,13 +17,12 @@
 //! Not here: what the woken worker does (`worker`).
 
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use super::shared::{Lane, Shared};
 use super::worker::Worker;
 use crate::base::shim::Ordering;
 use crate::idle::Notify;
-use crate::queue::mailbox::Chain;
+use crate::queue::spill::Batch;
 use crate::task::context;
 use crate::task::header::{Header, Kind, RawTask};
 use crate::task::state::Priority;
@@ -40,10 +40,8 @@ pub(crate) unsafe fn from_anywhere(shared: *const (), task: RawTask) {
         return;
     }
     // D2.
-    // SAFETY: alive at the call, and `Shared` lives in an `Arc`.
-    unsafe { Arc::increment_strong_count(shared) };
-    // SAFETY: the reference just made.
-    let shared = unsafe { Arc::from_raw(shared) };
+    // SAFETY: alive at the call.
+    let shared = unsafe { Shared::to_arc(shared) };
     shared.inject(task);
 }
 
@@ -142,10 +140,14 @@ impl Worker {
         }
     }
 
-    fn is_home_of(&self, task: RawTask) -> bool {
-        // SAFETY: the caller of `accept` may push the entry, so the body is there.
-        let slot = unsafe { (task.header().vtable.slot)(task) };
-        slot as usize == self.index()
+    /// Whether a pinned task, whose cell the caller keeps alive, is pinned here.
+    pub(crate) fn is_home_of(&self, task: RawTask) -> bool {
+        // SAFETY: by the caller's promise.
+        let header = unsafe { task.header() };
+        // SAFETY: by the caller's promise.
+        let ours = unsafe { self.cache().is_from_here(task.0.cast()) };
+        // SAFETY: by the caller's promise.
+        ours && unsafe { (header.vtable.slot)(task) } as usize == self.index()
     }
 
     /// Puts a future into the newest-task slot (D1).
@@ -163,6 +165,14 @@ impl Worker {
         }
     }
 
+    /// Moves what lies in the newest-task slot to where others find it.
+    pub(crate) fn offer_newest(&self) {
+        if let Some(newest) = self.take_newest() {
+            self.push_ring(newest);
+            self.shared().notify(self.lane());
+        }
+    }
+
     /// Queues a task that has just run and wants to run again, behind the others (D1).
     pub(crate) fn requeue(&self, task: RawTask) {
         // SAFETY: the entry is ours to push, so the task is not DONE.
@@ -177,30 +187,31 @@ impl Worker {
         }
     }
 
-    /// Appends to the ring; when it is full, the oldest go to the injector first.
+    /// Appends to the ring; when it is full, the oldest are spilled first.
+    #[inline]
     pub(crate) fn push_ring(&self, task: RawTask) {
-        let slot = self.slot();
         // SAFETY: S3, we are the owner.
-        let Err(full) = (unsafe { slot.ring.push(task.0) }) else { return };
-        slot.counters.overflows.add(1);
-        let mut chain: Option<Chain<Header>> = None;
-        let mut add = |item: NonNull<Header>| match &mut chain {
-            // SAFETY: an entry that left the ring is ours, and lives until it is popped (T4).
-            Some(chain) => unsafe { chain.push(item) },
-            // SAFETY: as above.
-            None => chain = Some(unsafe { Chain::new(item) }),
-        };
-        let batch = self.shared().config.outbound_batch_or_default();
-        // SAFETY: S3, we are the owner.
-        unsafe { slot.ring.take_oldest(batch, &mut add) };
-        // SAFETY: S3, we are the owner.
-        if let Err(full) = unsafe { slot.ring.push(full.0) } {
-            // A thief is at work on the ring: the new task goes out alone.
-            add(full.0);
+        if let Err(full) = unsafe { self.slot().ring.push(task.0) } {
+            self.overflow(full.0);
         }
-        if let Some(chain) = chain {
-            self.lane().injector.push_chain(chain, self.index());
-            self.shared().notify(self.lane());
+    }
+
+    #[cold]
+    fn overflow(&self, task: NonNull<Header>) {
+        let (slot, lane) = (self.slot(), self.lane());
+        slot.counters.overflows.add(1);
+        let most = self.shared().config.outbound_batch_or_default();
+        let mut batch = Batch::with_capacity(most);
+        // SAFETY: S3, we are the owner.
+        unsafe { slot.ring.take_oldest(most, &mut |item| batch.push_back(item)) };
+        // SAFETY: S3, we are the owner.
+        if let Err(full) = unsafe { slot.ring.push(task) } {
+            // A thief is at work on the ring: the new task goes out alone.
+            batch.push_back(full.0);
+        }
+        if !batch.is_empty() {
+            lane.spill.push(batch);
+            self.shared().notify(lane);
         }
     }
 

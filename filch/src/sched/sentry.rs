@@ -6,16 +6,17 @@
 //!     costs nothing.
 //! Y2. A worker is stuck if its beat is odd and has not moved for a whole period. Its newest-task
 //!     slot is then emptied into the injector, and somebody is woken for its ring.
-//! Y3. If all are stuck and something is ready, a spare comes (`crew`).
+//! Y3. If all are stuck, or somebody blocks, and something is ready, a spare comes (`crew`).
 //!
 //! One thread per runtime, and not a parked worker, because there may be none: a single worker,
 //! or all of them, may be the ones that are stuck.
 
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::shared::{Lane, Phase, Shared, Slot};
-use crate::base::parker::Parker;
+use crate::base::parker::{Parker, Unparked};
 use crate::base::shim::Ordering;
 use crate::task::context;
 
@@ -32,6 +33,12 @@ impl Sentry {
     }
 }
 
+/// How long the runtime rests before memory of tasks goes back to the system. Guessed.
+const TRIM_AFTER: Duration = Duration::from_secs(2);
+
+/// The first trim only marks what is free; the second gives it back.
+const TRIMS: usize = 2;
+
 /// The beats of the last round.
 #[derive(Default)]
 pub(crate) struct Beats(Vec<u64>);
@@ -45,7 +52,8 @@ pub(crate) fn watch(shared: Arc<Shared>) {
             // Nobody is awake, so nobody is stuck, whatever the last round saw.
             lane.crew.set_stuck(0);
             beats.0.clear();
-            shared.sentry.0.park();
+            lane.crew.set_stuck(0);
+            shared.rest();
             continue;
         }
         shared.sentry.0.park_timeout(shared.config.sentry_period);
@@ -54,6 +62,18 @@ pub(crate) fn watch(shared: Arc<Shared>) {
 }
 
 impl Shared {
+    /// Waits until the lane is armed. When nothing has happened for a while, memory that has been
+    /// free for that long goes back to the system, once.
+    fn rest(&self) {
+        for _ in 0..TRIMS {
+            if self.sentry.0.park_timeout(TRIM_AFTER) == Unparked::Token {
+                return;
+            }
+            self.pool.trim();
+        }
+        self.sentry.0.park();
+    }
+
     /// One look at every I/O worker (Y2, Y3).
     pub(crate) fn round(&self, lane: &Lane, beats: &mut Beats) {
         self.tell_time();
@@ -76,9 +96,7 @@ impl Shared {
         if backlog {
             self.notify(lane);
         }
-        if stuck > 0 && lane.crew.is_short() && lane.has_ready(&self.slots) {
-            let _ = self.reinforce(lane);
-        }
+        self.reinforce_if_needed(lane);
     }
 
     /// Moves the newest task of a stuck worker to where others find it.

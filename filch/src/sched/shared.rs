@@ -31,8 +31,10 @@ use crate::queue::deque::Deque;
 use crate::queue::injector::Injector;
 use crate::queue::mailbox::Mailbox;
 use crate::queue::ring::Ring;
+use crate::queue::spill::Spill;
 use crate::task::group::{Fallout, Group, GroupRef, Home, Hook};
 use crate::task::header::{Header, Kind};
+use crate::task::state::State;
 use crate::timer::Clock;
 
 /// What a runtime is made from, besides its configuration.
@@ -85,8 +87,10 @@ pub(crate) enum Phase {
 /// The workers of one kind of work, with what they share.
 pub(crate) struct Lane {
     pub(crate) role: Role,
-    /// Normal work from outside and overflow.
+    /// Normal work from outside.
     pub(crate) injector: Injector<Header>,
+    /// What full rings gave up.
+    pub(crate) spill: Spill<Header>,
     pub(crate) high: Injector<Header>,
     pub(crate) low: Injector<Header>,
     pub(crate) idle: Idle,
@@ -161,6 +165,17 @@ impl Shared {
         })
     }
 
+    /// Another reference to a runtime that is alive.
+    ///
+    /// # Safety
+    /// `shared` came from [`Shared::new`] and is alive.
+    pub(crate) unsafe fn to_arc(shared: *const Self) -> Arc<Self> {
+        // SAFETY: by the caller's promise.
+        unsafe { Arc::increment_strong_count(shared) };
+        // SAFETY: the reference just made.
+        unsafe { Arc::from_raw(shared) }
+    }
+
     /// The lane that runs tasks of this kind.
     #[inline]
     pub(crate) fn lane_of(&self, kind: Kind) -> &Lane {
@@ -195,6 +210,11 @@ impl Shared {
         self.now_ms.load(Ordering::Relaxed)
     }
 
+    /// Whether no worker is awake.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.idle.counts().awake == 0)
+    }
+
     /// Brings the coarse clock up to date, and returns the fine one.
     pub(crate) fn tell_time(&self) -> Instant {
         let now = self.clock.now();
@@ -207,9 +227,9 @@ impl Shared {
     }
 
     /// How long ago a task was born.
-    pub(crate) fn age(&self, birth_ms: u32) -> Duration {
+    pub(crate) fn age(&self, state: &State) -> Duration {
         self.tell_time();
-        Duration::from_millis(u64::from(self.now_ms().saturating_sub(birth_ms)))
+        Duration::from_millis(state.age_ms(self.now_ms()).into())
     }
 
     /// The random source of the worker in slot `index`.
@@ -273,6 +293,7 @@ impl Lane {
     pub(crate) fn has_ready(&self, slots: &[CachePadded<Slot>]) -> bool {
         !self.high.is_empty()
             || !self.injector.is_empty()
+            || !self.spill.is_empty()
             || !self.low.is_empty()
             || self.occupied(slots).any(|slot| !slot.ring.is_empty() || !slot.deque.is_empty())
     }
@@ -325,6 +346,7 @@ fn plan_lane(config: &Config, role: Role, start: usize, workers: usize, spares: 
     Lane {
         role,
         injector: Injector::new(config.injector_shards),
+        spill: Spill::new(),
         high: Injector::new(1),
         low: Injector::new(1),
         idle: Idle::new(),

@@ -48,14 +48,15 @@ pub enum Shutdown {
 /// let runtime = filch::Builder::new().workers(1).build()?;
 /// let handle = runtime.spawn(std::future::pending::<()>());
 /// while runtime.tasks()[0].state != filch::TaskState::Waiting {}
+/// assert_eq!(runtime.tasks()[0].id, handle.id());
 /// # handle.cancel();
 /// # Ok::<(), filch::BuildError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TaskState {
-    /// Ready, in some queue.
+    /// Ready, in some queue, because it is new or was woken.
     Queued,
-    /// Inside a poll or a call.
+    /// Inside a poll or a call, or in a queue because it yielded.
     Running,
     /// Waiting to be woken.
     Waiting,
@@ -185,7 +186,7 @@ impl Shared {
     }
 
     /// Visits every task that is alive.
-    fn for_each_task(&self, visit: impl FnMut(TaskRef)) {
+    pub(super) fn for_each_task(&self, visit: impl FnMut(TaskRef)) {
         self.pool.for_each_cell(
             |cell: NonNull<u8>| {
                 // SAFETY: T1, the first word of a cell is a state word at all times.
@@ -214,7 +215,7 @@ impl Shared {
                 name: header.name().map(str::to_owned),
                 spawned_at: header.site(),
                 state,
-                age: self.age(header.state.birth()),
+                age: self.age(&header.state),
             });
         });
         tasks.sort_by_key(|task| (std::cmp::Reverse(task.age), task.id));

@@ -1,34 +1,56 @@
 //! Going to sleep without missing work: publish, look at every source once more, then park.
 //!
 //! P1. Between `prepare` and the park, every source that others may have pushed to is looked at:
-//!     the mailbox, the lane's three queues, every neighbour's ring and deque, the phase; and the
-//!     own newest-task slot, which nobody else would look into while we sleep. The idle set's proof
-//!     does the rest.
+//!     the mailbox, the lane's three queues and its spill, every neighbour's ring and deque, the
+//!     phase; and the own newest-task slot. The idle set's proof does the rest.
 //! P2. Nothing of a group stays in the ledger while the worker sleeps (C4; `find` settled it).
 
 use super::shared::Phase;
 use super::worker::Worker;
-use crate::idle::{Cause, Owes, Resumed, Role};
+use crate::base::shim::yield_now;
+use crate::idle::{Cause, Owes, Resumed, Role, Ticket};
 
 impl Worker {
     /// Sleeps until there may be work.
     pub(crate) fn sleep(&self) {
-        let lane = self.lane();
+        if let Some(ticket) = self.lie_down() {
+            // A spare looks up now and then whether it is still needed.
+            let timeout = self.is_spare().then_some(self.shared().config.spare_keep_alive);
+            self.park(timeout);
+            self.get_up(ticket);
+        }
+    }
+
+    /// Publishes that this worker sleeps. If the second look finds work, it does not, and runs it.
+    pub(super) fn lie_down(&self) -> Option<Ticket> {
+        let idle = &self.lane().idle;
         let role = if self.searching.replace(false) { Role::Searching } else { Role::Working };
-        let ticket = lane.idle.prepare(self.id(), role);
+        let ticket = idle.prepare(self.id(), role);
         if self.sees_work() {
-            self.resumed(lane.idle.cancel(ticket));
-            if let Some(task) = self.sweep() {
-                self.run(task);
-            }
-            return;
+            self.resumed(idle.cancel(ticket));
+            self.take_what_was_seen();
+            return None;
         }
         self.falls_asleep();
-        // A spare looks up now and then whether it is still needed.
-        let timeout = self.is_spare().then_some(self.shared().config.spare_keep_alive);
-        self.park(timeout);
+        Some(ticket)
+    }
+
+    /// Runs what the second look saw, unless the next step finds it among the worker's own.
+    fn take_what_was_seen(&self) {
+        if self.has_private() || self.has_newest() {
+            return;
+        }
+        match self.next_high().or_else(|| self.sweep()) {
+            Some(task) => self.run(task),
+            // A pusher is between two instructions, or another taker is at work: let it.
+            None => yield_now(),
+        }
+    }
+
+    /// After the park.
+    pub(super) fn get_up(&self, ticket: Ticket) {
         self.wakes_up();
-        self.resumed(lane.idle.resume(ticket));
+        self.resumed(self.lane().idle.resume(ticket));
     }
 
     /// The second look (P1).
@@ -44,8 +66,12 @@ impl Worker {
     fn resumed(&self, resumed: Resumed) {
         self.searching.set(resumed.cause == Cause::Chosen);
         self.set_armed(resumed.sentry);
+        if self.has_newest() || !self.slot().ring.is_empty() {
+            // An event core may have woken tasks while we counted as asleep.
+            self.ensure_watched();
+        }
         if resumed.owes == Owes::Notify {
-            self.shared().notify(self.lane());
+            self.pass_on();
         }
     }
 }

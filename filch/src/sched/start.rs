@@ -15,6 +15,7 @@ use crate::base::{barrier, thread};
 use crate::config::hooks::{Role, ThreadHook, WorkerInfo};
 use crate::error::BuildError;
 use crate::task::group::{Group, guard_user_code};
+use crate::task::header::RawTask;
 
 /// Makes a runtime and starts its threads.
 pub(crate) fn start(parts: Parts) -> Result<Arc<Shared>, BuildError> {
@@ -40,9 +41,13 @@ impl Shared {
             }
         }
         let shared = self.clone();
-        self.start_thread("sentry".into(), move || sentry::watch(shared))?;
-        drop(ready);
-        debug_assert_eq!(all_ready.iter().count(), started);
+        self.start_thread("sentry".into(), move || {
+            let _ = ready.send(());
+            drop(ready);
+            sentry::watch(shared);
+        })?;
+        let joined = all_ready.iter().count();
+        debug_assert_eq!(joined, started + 1);
         Ok(())
     }
 
@@ -87,11 +92,8 @@ impl Shared {
 
     /// Starts a thread for a spare that the crew has just summoned.
     pub(crate) fn start_spare(&self, lane: &Lane, slot: usize) {
-        let shared = self.root.home().shared.cast::<Shared>();
-        // SAFETY: `Shared` lives in an `Arc`, which the caller's `&self` comes from.
-        unsafe { Arc::increment_strong_count(shared) };
-        // SAFETY: the reference just made.
-        let shared = unsafe { Arc::from_raw(shared) };
+        // SAFETY: the caller's `&self` keeps it alive.
+        let shared = unsafe { Self::to_arc(self.root.home().shared.cast()) };
         if let Err(error) = shared.start_worker(slot, None) {
             lane.crew.failed(slot);
             if shared.phase() != Phase::Stopped {
@@ -126,7 +128,7 @@ impl Shared {
         loop {
             let threads = std::mem::take(&mut *lock(&self.threads));
             if threads.is_empty() {
-                return;
+                break;
             }
             for lane in &self.lanes {
                 lane.range.clone().for_each(|slot| self.unpark(slot));
@@ -135,6 +137,32 @@ impl Shared {
                 // A worker's panic would be a bug of ours, and its message is out already.
                 let _ = thread.join();
             }
+        }
+        self.clear_queues();
+    }
+
+    /// Takes the tombstones of claimed jobs out of the queues. No thread is left, and no task.
+    fn clear_queues(&self) {
+        // SAFETY: T4, the entry was in a queue and is ours now; all tasks have ended.
+        let mut clear = |entry| unsafe { RawTask(entry).bury() };
+        for lane in &self.lanes {
+            for queue in [&lane.injector, &lane.high, &lane.low] {
+                while queue.pop_batch(usize::MAX, 0, &mut clear) > 0 {}
+            }
+            while let Some(batch) = lane.spill.pop_newest() {
+                batch.into_iter().for_each(&mut clear);
+            }
+        }
+        for slot in &self.slots {
+            // SAFETY: S3, no thread occupies the slot any more.
+            while let Some(entry) = unsafe { slot.deque.pop() } {
+                clear(entry);
+            }
+            // SAFETY: as above.
+            while let Some(entry) = unsafe { slot.ring.pop() } {
+                clear(entry);
+            }
+            debug_assert!(slot.mailbox.is_empty(), "a pinned task leaves no tombstone");
         }
     }
 }
@@ -154,7 +182,10 @@ fn run_worker(shared: Arc<Shared>, slot: usize, ready: Option<Sender<()>>) {
     if worker.is_spare() {
         worker.enter(|| worker.run_as_spare());
         worker.leave();
-        shared.lanes[shared.slots[slot].lane].crew.vacate(slot);
+        let lane = &shared.lanes[shared.slots[slot].lane];
+        lane.crew.vacate(slot);
+        // Who blocked while the slot was being left found no spare.
+        shared.reinforce_if_needed(lane);
     } else {
         worker.enter(|| while worker.step() == Flow::Continue {});
         worker.leave();
@@ -169,7 +200,7 @@ impl Worker {
             if !self.lane().crew.is_surplus() {
                 continue;
             }
-            // C4: who stands by may go. Before the look at the queues, because it may wake a task.
+            // C4; before the look at the queues, because the end of a group may wake a task.
             Group::settle();
             if self.is_empty_handed() && !self.wait_for_summons() {
                 return;
@@ -187,7 +218,9 @@ impl Worker {
         let keep_alive = shared.config.spare_keep_alive;
         let until = shared.clock.now() + keep_alive;
         loop {
-            self.park(Some(keep_alive));
+            if !self.is_stopped() {
+                self.park(Some(keep_alive));
+            }
             let goes = shared.clock.now() >= until || self.is_stopped();
             if lane.crew.was_summoned(self.index()) || (goes && !lane.crew.retire(self.index())) {
                 self.join_lane();
@@ -201,9 +234,9 @@ impl Worker {
 
     fn is_empty_handed(&self) -> bool {
         let slot = self.slot();
-        !self.has_private()
+        !self.has_newest()
+            && !self.has_private()
             && !self.has_pinned()
-            && !self.has_newest()
             && slot.ring.is_empty()
             && slot.deque.is_empty()
     }

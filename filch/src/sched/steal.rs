@@ -2,16 +2,28 @@
 //!
 //! Victims are the lane's slots and, after them, the injector's shards, numbered in one row. The
 //! search starts where the last one succeeded (work tends to stay where it was), then goes
-//! anywhere at random, a bounded number of times, at last with a yield before each try.
+//! anywhere at random, a bounded number of times, at last with a pause between tries.
 //!
 //! X1. Random probing guarantees nothing; only the full look of the two-phase sleep does.
 //! X2. The stop is read between tries.
 //! X3. A worker that holds no right to search (the limit is reached) does not explore.
+//! X4. How many tries with a pause follow, up to `explore_yields`, is learnt: half as many after a
+//!     search that found nothing, more after one that did or a sleep that was too short to pay.
 
 use super::worker::{Found, Worker};
-use crate::base::shim::yield_now;
 use crate::queue::{deque, ring};
 use crate::task::header::RawTask;
+use std::hint::spin_loop;
+
+/// Hints to the processor in one pause between tries. Guessed: a few hundred cycles.
+const PAUSE_HINTS: usize = 8;
+
+/// Gives way between tries: to the other thread of the core, not to the system. After a
+/// `sched_yield` on a loaded machine the thread may be gone for milliseconds, and everybody relies
+/// on it meanwhile, because it is counted as searching.
+fn pause() {
+    (0..PAUSE_HINTS).for_each(|_| spin_loop());
+}
 
 impl Worker {
     /// Looks for work beyond the own queues, which are empty.
@@ -26,13 +38,23 @@ impl Worker {
         let config = &self.shared().config;
         let tries = config.tries_among(lane.workers);
         let mut victim = self.victim.get();
-        for attempt in 1..=tries + config.explore_yields {
+        for attempt in 1..=tries + self.patience.get() {
             if let Some(task) = self.try_victim(victim) {
                 self.victim.set(victim);
+                if attempt > tries {
+                    self.gain_patience();
+                }
                 return Found::Task(task);
             }
             if self.is_stopped() {
                 return Found::Stop;
+            }
+            // Who pushed these relied on us, because we search.
+            if let Some(task) = self.next_high() {
+                return Found::Task(task);
+            }
+            if self.has_private() {
+                break;
             }
             if attempt == tries
                 && let Some(task) = self.next_low()
@@ -40,11 +62,18 @@ impl Worker {
                 return Found::Task(task);
             }
             if attempt > tries {
-                yield_now();
+                pause();
             }
             victim = self.rng.borrow_mut().below(lane.width() + lane.injector.shards());
         }
+        self.patience.set(self.patience.get() / 2);
         Found::Nothing
+    }
+
+    /// Waiting has paid off, or would have: the next search may pause more often (X4).
+    pub(crate) fn gain_patience(&self) {
+        let most = self.shared().config.explore_yields;
+        self.patience.set(most.min(2 * self.patience.get() + 8));
     }
 
     fn found_low(&self) -> Found {
@@ -55,7 +84,10 @@ impl Worker {
     pub(crate) fn sweep(&self) -> Option<RawTask> {
         let all = self.lane().width() + self.lane().injector.shards();
         let start = self.rng.borrow_mut().below(all);
-        (0..all).find_map(|i| self.try_victim((start + i) % all)).or_else(|| self.next_low())
+        (0..all)
+            .find_map(|i| self.try_victim((start + i) % all))
+            .or_else(|| self.next_spilled())
+            .or_else(|| self.next_low())
     }
 
     /// One try at one victim: half of a ring, one job of a deque, or a share of a shard.
@@ -69,7 +101,7 @@ impl Worker {
             let mut first = None;
             let taken = lane.injector.steal_from(victim - width, share, &mut |item| match first {
                 None => first = Some(RawTask(item)),
-                Some(_) => self.take_in(RawTask(item)),
+                Some(_) => self.push_ring(RawTask(item)),
             });
             (first, taken)
         } else if lane.slot_of(victim as u32) == self.index() {

@@ -1,8 +1,9 @@
 //! A worker: one thread's loop over its sources.
 //!
 //! A step serves them in one order: events, inbound and private tasks, timers, slot and ring (or
-//! deque) up to `local_budget` tasks, injector, steal, park. Every `global_interval` tasks the
-//! injector comes before the ring, and every fourth such time the low queue comes first.
+//! deque) up to `local_budget` tasks, injector and spill, steal, park. Every `global_interval`
+//! tasks a look around gives each of low queue, injector, spill and own queue its turn to come
+//! first, before high tasks.
 //!
 //! K1. A worker is used by its own thread only; what user code reaches through the context is
 //!     reached by shared reference, so every field that changes is a cell.
@@ -15,14 +16,15 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::core::EventCore;
 use super::shared::{Lane, Phase, Shared, Slot, lock};
 use crate::base::rng::Rng;
-use crate::base::shim::Ordering;
+use crate::base::shim::{Ordering, fence};
 use crate::idle;
 use crate::pool::Cache;
 use crate::queue::mailbox::Pop;
@@ -34,8 +36,8 @@ use crate::task::state::Start;
 /// How long an outside task should wait for the periodic look at most. Guessed, as in Tokio.
 const GLOBAL_LOOK_NS: u64 = 200_000;
 
-/// One in so many periodic looks begins with the low queue.
-const LOW_LOOK: u64 = 4;
+/// A sleep that is shorter costs more than it saves: about two thread switches. Guessed.
+const SHORT_SLEEP: Duration = Duration::from_micros(20);
 
 /// Whether the loop goes on.
 #[must_use]
@@ -48,15 +50,26 @@ pub(crate) enum Flow {
 pub(crate) struct Worker {
     shared: Arc<Shared>,
     index: usize,
+    /// Into `shared`, so that the hot paths need not look them up.
+    slot: NonNull<Slot>,
+    lane: NonNull<Lane>,
+    runs_futures: bool,
+    runs_jobs: bool,
     core: RefCell<Box<dyn EventCore>>,
     cache: Cache,
     pub(crate) rng: RefCell<Rng>,
     /// Tasks run, empty looks included: what the intervals count.
     tick: Cell<u64>,
+    /// The tick at which the next periodic look is due.
+    next_look: Cell<u64>,
+    /// Periodic looks so far.
+    looks: Cell<u64>,
     /// The self-tuned `global_interval`.
     interval: Cell<u64>,
     /// Tasks taken from the newest-task slot in a row.
     pub(crate) streak: Cell<usize>,
+    /// Tries with a pause that a search may take (X4 of `steal`).
+    pub(crate) patience: Cell<usize>,
     /// Where the last steal succeeded.
     pub(crate) victim: Cell<usize>,
     /// K3.
@@ -69,7 +82,8 @@ pub(crate) struct Worker {
     private: RefCell<VecDeque<RawTask>>,
     /// Pinned tasks that are alive; each holds a clone.
     pins: Rc<()>,
-    awake_since: Cell<Instant>,
+    /// When the worker last woke, fell asleep or told the time.
+    since: Cell<Instant>,
     aborting: Cell<bool>,
 }
 
@@ -82,19 +96,26 @@ impl Worker {
         lane.widen(index);
         let victim = index - lane.range.start;
         let worker = Self {
+            runs_futures: slot.lane == 0,
+            runs_jobs: slot.lane + 1 == shared.lanes.len(),
+            lane: NonNull::from(lane),
+            slot: NonNull::from(&**slot),
             core: RefCell::new(core),
             cache: Cache::new(shared.pool.clone()),
             rng: RefCell::new(shared.rng_of(index)),
             tick: Cell::new(0),
+            next_look: Cell::new(shared.config.global_interval as u64),
+            looks: Cell::new(0),
             interval: Cell::new(shared.config.global_interval as u64),
             streak: Cell::new(0),
+            patience: Cell::new(shared.config.explore_yields),
             victim: Cell::new(victim),
             searching: Cell::new(false),
             in_lane: Cell::new(false),
             armed: Cell::new(false),
             private: RefCell::new(VecDeque::new()),
             pins: Rc::new(()),
-            awake_since: Cell::new(shared.clock.now()),
+            since: Cell::new(shared.clock.now()),
             aborting: Cell::new(false),
             shared,
             index,
@@ -121,6 +142,7 @@ impl Worker {
     /// Leaves the slot. Its queues are empty, or visible to others and announced.
     pub(crate) fn leave(self) {
         debug_assert!(self.private.borrow().is_empty() && !self.has_pinned());
+        Group::settle();
         if self.in_lane.get() {
             self.leave_lane();
         }
@@ -184,12 +206,14 @@ impl Worker {
 
     #[inline]
     pub(crate) fn slot(&self) -> &Slot {
-        &self.shared.slots[self.index]
+        // SAFETY: S2, slots neither move nor go while we hold `shared`.
+        unsafe { self.slot.as_ref() }
     }
 
     #[inline]
     pub(crate) fn lane(&self) -> &Lane {
-        &self.shared.lanes[self.slot().lane]
+        // SAFETY: as slots, lanes are made once with `shared`.
+        unsafe { self.lane.as_ref() }
     }
 
     /// This worker's number in its lane.
@@ -199,12 +223,12 @@ impl Worker {
 
     #[inline]
     pub(crate) fn runs_futures(&self) -> bool {
-        self.slot().lane == 0
+        self.runs_futures
     }
 
     #[inline]
     pub(crate) fn runs_jobs(&self) -> bool {
-        self.slot().lane + 1 == self.shared.lanes.len()
+        self.runs_jobs
     }
 
     /// Whether this worker only stands in for others.
@@ -224,8 +248,20 @@ impl Worker {
 
     /// One round over all sources, in the order of the file header.
     pub(crate) fn step(&self) -> Flow {
+        match self.serve() {
+            Served::Something => Flow::Continue,
+            Served::Stop => Flow::Stop,
+            Served::Nothing => {
+                self.sleep();
+                Flow::Continue
+            }
+        }
+    }
+
+    /// All of a step but its sleep.
+    pub(super) fn serve(&self) -> Served {
         if self.see_phase() == Flow::Stop {
-            return Flow::Stop;
+            return Served::Stop;
         }
         let before = self.tick.get();
         self.events();
@@ -234,14 +270,18 @@ impl Worker {
         self.run_local();
         if self.tick.get() != before {
             self.tune(self.tick.get() - before);
-            return Flow::Continue;
+            return Served::Something;
         }
         match self.find() {
-            Found::Task(task) => self.run(task),
-            Found::Stop => return Flow::Stop,
-            Found::Nothing => self.sleep(),
+            Found::Task(task) => {
+                self.count_tick();
+                self.run(task);
+                self.tune(1);
+            }
+            Found::Stop => return Served::Stop,
+            Found::Nothing => return Served::Nothing,
         }
-        Flow::Continue
+        Served::Something
     }
 
     /// Reads how far the end has come.
@@ -265,7 +305,7 @@ impl Worker {
     }
 
     /// Sleeps in the event core.
-    pub(crate) fn park(&self, timeout: Option<std::time::Duration>) {
+    pub(crate) fn park(&self, timeout: Option<Duration>) {
         self.core.borrow_mut().park(timeout);
     }
 
@@ -304,10 +344,11 @@ impl Worker {
         let config = &self.shared.config;
         for _ in 0..config.local_budget.min(config.io_interval) {
             let tick = self.count_tick();
-            let periodic = (tick % self.interval.get() == 0).then(|| tick / self.interval.get());
-            let task = match periodic {
-                Some(look) => self.next_outside(look % LOW_LOOK == 0).or_else(|| self.next_local()),
-                None => self.next_local(),
+            let task = if tick < self.next_look.get() {
+                self.next_local()
+            } else {
+                self.next_look.set(tick + self.interval.get());
+                self.look_around()
             };
             let Some(task) = task else {
                 self.tick.set(tick - 1);
@@ -315,6 +356,22 @@ impl Worker {
             };
             self.run(task);
         }
+    }
+
+    /// The periodic look: each source has its turn to come first, and all come before high tasks.
+    fn look_around(&self) -> Option<RawTask> {
+        let look = self.looks.get() + 1;
+        self.looks.set(look);
+        let first = match look % 4 {
+            0 => self.next_low(),
+            1 => None,
+            2 => self.next_oldest_spilled(),
+            _ => self.next_own(),
+        };
+        first
+            .or_else(|| self.next_injected())
+            .or_else(|| self.next_own())
+            .or_else(|| self.next_local())
     }
 
     fn count_tick(&self) -> u64 {
@@ -326,31 +383,33 @@ impl Worker {
     /// Sets the interval of the periodic look by how long tasks take here.
     fn tune(&self, ran: u64) {
         let now = self.shared.tell_time();
-        let since = self.awake_since.replace(now);
+        let since = self.since.replace(now);
         let spent = now.saturating_duration_since(since).as_nanos() as u64;
         self.slot().counters.busy_ns.add(spent);
         let each = spent / ran.max(1);
-        if each > 0 {
+        if let Some(tasks) = GLOBAL_LOOK_NS.checked_div(each) {
             let longest = 2 * self.shared.config.global_interval as u64;
-            let aim = (GLOBAL_LOOK_NS / each).clamp(2, longest);
-            // One part in eight of the new value: a single long task does not move it far.
-            let tuned = (7 * self.interval.get() + aim).div_ceil(8);
-            self.interval.set(tuned.clamp(2, longest));
+            let aim = tasks.clamp(2, longest);
+            // One part in eight of the new value: a single long task does not move it far. Rounded
+            // towards the aim, so that it gets there.
+            let now = self.interval.get();
+            let mixed = 7 * now + aim;
+            self.interval.set(if aim < now { mixed / 8 } else { mixed.div_ceil(8) });
         }
     }
 
     /// Looks outside of the worker's own queues: injector, then others.
     fn find(&self) -> Found {
-        if let Some(task) = self.next_injected() {
+        if let Some(task) = self.next_injected().or_else(|| self.next_spilled()) {
             return Found::Task(task);
         }
         // C4: nothing of a group may stay here while we look around or sleep.
         Group::settle();
-        // That may have ended a group, and so woken its owner into our slot.
-        if let Some(task) = self.take_newest() {
-            return Found::Task(task);
+        // Settling may have ended a group, whose waiter is then woken here.
+        match self.next_local() {
+            Some(task) => Found::Task(task),
+            None => self.explore(),
         }
-        self.explore()
     }
 
     /// Runs a task whose entry this worker has taken out of a queue.
@@ -363,9 +422,12 @@ impl Worker {
         let start = match header.state.start() {
             Start::Run | Start::Detached if self.aborting.get() => Start::Cancelled,
             Start::Detached => {
-                self.shared.root.enter();
-                // SAFETY: `start` gave us the body, and the unit is that just taken.
-                unsafe { header.rehome(Arc::as_ptr(&self.shared.root)) };
+                let root = Arc::as_ptr(&self.shared.root);
+                if header.group_ptr() != root {
+                    self.shared.root.enter();
+                    // SAFETY: `start` gave us the body, and the unit is that just taken.
+                    unsafe { header.rehome(root) };
+                }
                 Start::Run
             }
             Start::Tombstone => return,
@@ -403,13 +465,27 @@ impl Worker {
         // ORDERING: Relaxed, only this thread writes the beat.
         let beat = slot.beat.load(Ordering::Relaxed);
         // ORDERING: Relaxed, the sentry compares readings that are milliseconds apart.
-        slot.beat.store((beat + 2) | 1, Ordering::Relaxed);
+        slot.beat.store((beat + 1) | 1, Ordering::Relaxed);
         beat
     }
 
-    fn leave_task(&self, beat: u64) {
-        // ORDERING: Relaxed, as in `enter_task`; the parity is that of before.
-        self.slot().beat.store(beat + 4, Ordering::Relaxed);
+    /// The beat goes on, with the parity of before the task.
+    fn leave_task(&self, before: u64) {
+        let slot = self.slot();
+        // ORDERING: Relaxed, only this thread writes the beat.
+        let beat = slot.beat.load(Ordering::Relaxed);
+        let step = if before % 2 == beat % 2 { 2 } else { 1 };
+        // ORDERING: Relaxed, as in `enter_task`.
+        slot.beat.store(beat + step, Ordering::Relaxed);
+    }
+
+    /// Shows the sentry that the task in hand makes progress.
+    pub(crate) fn beat(&self) {
+        let slot = self.slot();
+        // ORDERING: Relaxed, only this thread writes the beat.
+        let beat = slot.beat.load(Ordering::Relaxed);
+        // ORDERING: Relaxed, as in `enter_task`.
+        slot.beat.store(beat + 2, Ordering::Relaxed);
     }
 
     /// Makes sure that the sentry will notice if this worker gets stuck.
@@ -429,6 +505,20 @@ impl Worker {
     pub(crate) fn stop_searching(&self) {
         self.searching.set(false);
         if self.lane().idle.found() == idle::Owes::Notify {
+            self.pass_on();
+        }
+    }
+
+    /// Pays the notify that the last searcher owes (I4), if there is anything to pay for.
+    ///
+    /// Who pushed while we searched relied on us; who pushes from now on sees that nobody searches.
+    /// So a look after the fence finds whatever needs somebody, and a wake for nothing is saved: it
+    /// would cost more than the task in hand waited for.
+    pub(crate) fn pass_on(&self) {
+        // ORDERING: SeqCst pairs with the fence in `Idle::notify`: a pusher that saw us search has
+        // pushed before, and we see it.
+        fence(Ordering::SeqCst);
+        if self.lane().has_ready(&self.shared.slots) {
             self.shared.notify(self.lane());
         }
     }
@@ -436,15 +526,28 @@ impl Worker {
     /// Bookkeeping around a sleep.
     pub(crate) fn falls_asleep(&self) {
         let now = self.shared.tell_time();
-        let spent = now.saturating_duration_since(self.awake_since.get());
+        let spent = now.saturating_duration_since(self.since.replace(now));
         let counters = &self.slot().counters;
         counters.busy_ns.add(spent.as_nanos() as u64);
         counters.parks.add(1);
     }
 
     pub(crate) fn wakes_up(&self) {
-        self.awake_since.set(self.shared.tell_time());
+        let now = self.shared.tell_time();
+        let slept = now.saturating_duration_since(self.since.replace(now));
+        if slept < SHORT_SLEEP {
+            self.gain_patience();
+        }
     }
+}
+
+/// What came of a look at every source.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Served {
+    Something,
+    Nothing,
+    Stop,
 }
 
 /// What came of looking beyond the own queues.

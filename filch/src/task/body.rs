@@ -1,8 +1,8 @@
 //! Bodies: what a task runs, and its end.
 //!
-//! B1. A cell is `header, stage`; the stage is the body until the body is dropped, then the
-//!     outcome until somebody takes or drops it. The state word says which (T2, T5), so no tag
-//!     is stored.
+//! B1. A cell is `header, stage, slot` (a slot in pinned tasks only); the stage is the body until
+//!     the body is dropped, then the outcome until somebody takes or drops it. The state word says
+//!     which (T2, T5), so no tag is stored.
 //! B2. The order of the end: body dropped, outcome stored, DONE, waiter woken, cell freed, unit
 //!     given back. So a group that is finished has no body left, and no output without a handle.
 //! B3. No panic of the user's code leaves this file: in a run it becomes the outcome, in a drop
@@ -50,18 +50,42 @@ impl Panicked {
     }
 }
 
+/// The payload of an unwinding that is a cancellation.
+struct CancelledHere;
+
+/// Unwinds the running task as cancelled; outside of a task, panics with the reason.
+#[track_caller]
+pub(crate) fn unwind_cancelled(why: &str) -> ! {
+    if context::with(|cx| cx.task.get()).is_null() {
+        panic!("{why}");
+    }
+    std::panic::resume_unwind(Box::new(CancelledHere))
+}
+
 /// What a task came to.
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
 #[repr(C)]
-pub(crate) struct Cell<B, T> {
+pub(crate) struct Cell<B: Body> {
     header: Header,
-    stage: Stage<B, T>,
+    stage: Stage<B, B::Output>,
+    /// Where a pinned task belongs; constant, also after the body is gone.
+    slot: B::Slot,
 }
 
 union Stage<B, T> {
     body: ManuallyDrop<B>,
     outcome: ManuallyDrop<Outcome<T>>,
+}
+
+/// The slot of a task that runs anywhere.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NoSlot;
+
+impl From<NoSlot> for Option<u32> {
+    fn from(_: NoSlot) -> Self {
+        None
+    }
 }
 
 /// A future bound to a worker slot.
@@ -86,9 +110,10 @@ pub(crate) trait Body {
     /// Whether `run` leaves the body in place to be dropped.
     const STAYS: bool = true;
 
-    fn slot(&self) -> u32 {
-        unreachable!("only pinned tasks have a slot")
-    }
+    /// The number of a worker slot for pinned bodies, nothing for others.
+    type Slot: Copy + Into<Option<u32>>;
+
+    fn slot(&self) -> Self::Slot;
 }
 
 /// A body made from a future.
@@ -99,25 +124,35 @@ pub(crate) struct JobBody<F>(pub(crate) F);
 
 impl<F: Future> Body for FutureBody<F> {
     type Output = F::Output;
+    type Slot = NoSlot;
     const KIND: Kind = Kind::Future;
+
+    fn slot(&self) -> NoSlot {
+        NoSlot
+    }
 
     unsafe fn run(this: *mut Self, task: RawTask) -> Poll<F::Output> {
         // SAFETY: the caller owns the body.
         let future = unsafe { &mut (*this).0 };
         // SAFETY: pinned, by the caller's promise: a cell never moves.
-        unsafe { poll(Pin::new_unchecked(future), task) }
+        let future = unsafe { Pin::new_unchecked(future) };
+        // SAFETY: the caller runs the task.
+        unsafe { poll(future, task) }
     }
 }
 
 impl<F: Future> Body for PinnedFuture<F> {
     type Output = F::Output;
+    type Slot = u32;
     const KIND: Kind = Kind::Pinned;
 
     unsafe fn run(this: *mut Self, task: RawTask) -> Poll<F::Output> {
         // SAFETY: the caller owns the body.
         let future = unsafe { &mut (*this).future };
         // SAFETY: pinned, by the caller's promise: a cell never moves.
-        unsafe { poll(Pin::new_unchecked(future), task) }
+        let future = unsafe { Pin::new_unchecked(future) };
+        // SAFETY: the caller runs the task.
+        unsafe { poll(future, task) }
     }
 
     fn slot(&self) -> u32 {
@@ -133,7 +168,12 @@ impl<F> PinnedFuture<F> {
 
 impl<F: FnOnce() -> T, T> Body for JobBody<F> {
     type Output = T;
+    type Slot = NoSlot;
     const KIND: Kind = Kind::Job;
+
+    fn slot(&self) -> NoSlot {
+        NoSlot
+    }
     const STAYS: bool = false;
 
     unsafe fn run(this: *mut Self, _: RawTask) -> Poll<T> {
@@ -151,7 +191,7 @@ unsafe fn poll<F: Future>(future: Pin<&mut F>, task: RawTask) -> Poll<F::Output>
     future.poll(&mut PollContext::from_waker(&waker))
 }
 
-impl<B: Body> Cell<B, B::Output> {
+impl<B: Body> Cell<B> {
     const VTABLE: Vtable = Vtable {
         kind: B::KIND,
         run: Self::run,
@@ -170,8 +210,12 @@ impl<B: Body> Cell<B, B::Output> {
         let cell: NonNull<Self> = at.cast();
         let task = RawTask(cell.cast());
         let word = birth.word;
-        // SAFETY: the cell is large enough and ours.
-        unsafe { (&raw mut (*cell.as_ptr()).stage.body).write(ManuallyDrop::new(body)) };
+        // SAFETY: the cell is large enough; only the address is computed.
+        let slot = unsafe { &raw mut (*cell.as_ptr()).slot };
+        // SAFETY: the cell is ours.
+        unsafe { slot.write(body.slot()) };
+        // SAFETY: as above.
+        unsafe { Self::body(task).write(body) };
         // SAFETY: as above (H1).
         unsafe { birth.write(task.0, const { &Self::VTABLE }) };
         // SAFETY: all fields are initialised but the state word, which is valid at all times (T1).
@@ -179,19 +223,22 @@ impl<B: Body> Cell<B, B::Output> {
         task
     }
 
-    /// The body of `task`. The caller owns it (T2).
+    /// Where the body of `task` is. Its owner may use it (T2).
     fn body(task: RawTask) -> *mut B {
         let cell: *mut Self = task.0.as_ptr().cast();
         // SAFETY: `create` made the cell of this type; only the address is computed.
         unsafe { (&raw mut (*cell).stage.body).cast() }
     }
 
+    /// Where the outcome of `task` is. Its owner may use it (T5).
     fn outcome(task: RawTask) -> *mut Outcome<B::Output> {
         let cell: *mut Self = task.0.as_ptr().cast();
         // SAFETY: `create` made the cell of this type; only the address is computed.
         unsafe { (&raw mut (*cell).stage.outcome).cast() }
     }
 
+    /// # Safety
+    /// As [`Vtable::run`]: the caller owns the body (T2).
     unsafe fn run(task: RawTask) -> Ran {
         let body = Self::body(task);
         // SAFETY: T2, the caller owns the body; a cell never moves, so it is pinned.
@@ -199,9 +246,12 @@ impl<B: Body> Cell<B, B::Output> {
         let outcome = match result {
             Ok(Poll::Pending) => return Self::pend(task),
             Ok(Poll::Ready(value)) => Ok(value),
-            // SAFETY: we run the task, so it is not DONE.
+            Err(payload) if payload.is::<CancelledHere>() => Err(Failure::Cancelled),
             Err(payload) => {
-                Err(Failure::Panicked(unsafe { Panicked::new(task.header(), payload) }))
+                // SAFETY: we run the task, so its cell is there.
+                let header = unsafe { task.header() };
+                // SAFETY: we run the task, so it is not DONE.
+                Err(Failure::Panicked(unsafe { Panicked::new(header, payload) }))
             }
         };
         if B::STAYS {
@@ -209,8 +259,7 @@ impl<B: Body> Cell<B, B::Output> {
             unsafe { Self::drop_body(task) };
         }
         // SAFETY: the body is gone.
-        unsafe { Self::end(task, outcome) };
-        Ran::Settled
+        unsafe { Self::end(task, outcome) }
     }
 
     /// After `Pending`: back into a queue, waiting, or cancelled meanwhile.
@@ -229,19 +278,22 @@ impl<B: Body> Cell<B, B::Output> {
             Pause::Requeue => Ran::Requeue,
             Pause::Cancelled => {
                 // SAFETY: T2, `pause` left us the body.
-                unsafe { Self::abandon(task) };
-                Ran::Settled
+                unsafe { Self::abandon(task) }
             }
         }
     }
 
-    unsafe fn abandon(task: RawTask) {
+    /// # Safety
+    /// As [`Vtable::abandon`]: the caller owns the body (T2).
+    unsafe fn abandon(task: RawTask) -> Ran {
         // SAFETY: T2, the caller owns the body.
         unsafe { Self::drop_body(task) };
         // SAFETY: the body is gone.
-        unsafe { Self::end(task, Err(Failure::Cancelled)) };
+        unsafe { Self::end(task, Err(Failure::Cancelled)) }
     }
 
+    /// # Safety
+    /// The caller owns the body (T2) and gives it up.
     unsafe fn drop_body(task: RawTask) {
         // SAFETY: T2, the caller owns the body, and drops it once.
         let drop = || unsafe { Self::body(task).drop_in_place() };
@@ -254,7 +306,10 @@ impl<B: Body> Cell<B, B::Output> {
     }
 
     /// B2, from the outcome on.
-    unsafe fn end(task: RawTask, outcome: Outcome<B::Output>) {
+    ///
+    /// # Safety
+    /// The caller owns the stage (T2, T5), and the body is gone from it.
+    unsafe fn end(task: RawTask, outcome: Outcome<B::Output>) -> Ran {
         // SAFETY: we own the stage (T5) and the body is gone from it.
         unsafe { Self::outcome(task).write(outcome) };
         // SAFETY: not DONE yet: the cell and the group are there.
@@ -271,7 +326,7 @@ impl<B: Body> Cell<B, B::Output> {
         let mut last = finished.last;
         if finished.waiter {
             // SAFETY: T6, the waker is ours.
-            let waker = header.waiter.with(|slot| unsafe { (*slot).assume_init_read() });
+            let waker = unsafe { header.take_waiter() };
             guard_user_code(|| waker.wake());
             last = header.state.unref();
         }
@@ -279,10 +334,11 @@ impl<B: Body> Cell<B, B::Output> {
             // SAFETY: no reference is left, body and output are gone.
             unsafe { task.free() };
         }
-        // SAFETY: the task's unit, given up as the last thing (B2).
-        unsafe { Group::leave(group) };
+        Ran::Ended(group)
     }
 
+    /// # Safety
+    /// As [`Vtable::take`]: the caller owns the outcome (T5), and `into` has room for it.
     unsafe fn take(task: RawTask, into: *mut ()) {
         // SAFETY: T5, the caller owns the outcome and takes it once.
         let outcome = unsafe { Self::outcome(task).read() };
@@ -290,6 +346,8 @@ impl<B: Body> Cell<B, B::Output> {
         unsafe { into.cast::<Outcome<B::Output>>().write(outcome) };
     }
 
+    /// # Safety
+    /// As [`Vtable::discard`]: the caller owns the outcome (T5).
     unsafe fn discard(task: RawTask) {
         // SAFETY: T5, the caller owns the outcome and takes it once.
         let outcome = unsafe { Self::outcome(task).read() };
@@ -301,8 +359,12 @@ impl<B: Body> Cell<B, B::Output> {
         }
     }
 
+    /// # Safety
+    /// The cell is alive, and of a pinned task.
     unsafe fn slot(task: RawTask) -> u32 {
-        // SAFETY: the slot is a constant of the body, which exists until the task is DONE.
-        unsafe { (*Self::body(task)).slot() }
+        let cell: *mut Self = task.0.as_ptr().cast();
+        // SAFETY: `create` made the cell of this type and wrote the slot for good.
+        let slot = unsafe { (*cell).slot };
+        slot.into().expect("only pinned tasks are asked for their slot")
     }
 }

@@ -1,4 +1,5 @@
-//! What the current thread is doing: the only thread-local of the crate.
+//! What the current thread is doing: the only thread-local with a value (the pool's has none, its
+//! address stands for the thread).
 //!
 //! X1. `group` and `task` are set only around a run (a [`Frame`]) and restored when it ends, also
 //!     by a panic, so a task that migrates takes nothing with it and leaves nothing behind.

@@ -1,7 +1,7 @@
 //! The count of a group: how many units (live tasks, subgroups, an open owner) it still has.
 //!
 //! C1. Every live member holds one unit, so a group with live members is not finished.
-//! C2. The count finishes exactly once, for exactly one caller of [`Count::sub`].
+//! C2. The count is finished when it is 0, exactly once, for exactly one caller of [`Count::sub`].
 //! C3. Who holds a unit may add more; who holds none may try, and is refused once finished.
 //! C4. A [`Ledger`] holds units only of the group of the task its worker runs or has just run.
 //!     Such a group cannot be finished while the task runs, so hoarded units delay nothing, and
@@ -15,8 +15,6 @@
 use std::cell::Cell;
 
 use crate::base::shim::{AtomicUsize, Ordering};
-
-const FINISHED: usize = 1 << (usize::BITS - 1);
 
 /// Units drawn at once. Guessed: large enough to make the shared line cold.
 const BATCH: usize = 64;
@@ -35,47 +33,46 @@ impl Count {
         // ORDERING: Relaxed, the caller's own unit keeps the group unfinished; the task that gets
         // the unit is published by the queue.
         let before = self.0.fetch_add(units, Ordering::Relaxed);
-        debug_assert!(before > 0 && before & FINISHED == 0, "C3: add without a unit");
+        debug_assert!(before > 0, "C3: add without a unit");
     }
 
     /// Adds units unless the group is finished.
     #[must_use]
     pub(crate) fn try_add(&self, units: usize) -> bool {
-        // ORDERING: Acquire pairs with the Release in `sub`: a refused caller sees the end.
-        let before = self.0.fetch_add(units, Ordering::Acquire);
-        if before & FINISHED == 0 {
-            return true;
+        // ORDERING: Relaxed, only a guess for the exchange below.
+        let mut before = self.0.load(Ordering::Relaxed);
+        while before > 0 {
+            let after = before + units;
+            // ORDERING: Relaxed, as in `add`: some unit is out, and keeps the group unfinished.
+            match self.0.compare_exchange_weak(before, after, Ordering::Relaxed, Ordering::Relaxed)
+            {
+                Ok(_) => return true,
+                Err(now) => before = now,
+            }
         }
-        // ORDERING: Relaxed, C2: FINISHED stays set, the low bits mean nothing any more.
-        self.0.fetch_sub(units, Ordering::Relaxed);
         false
     }
 
-    /// Gives units back; true for the one caller who thereby finished the group (C2).
+    /// Gives units back; true for the one caller who thereby finished the group (C2). Others must
+    /// not touch the count afterwards: it may be gone.
     #[must_use]
     pub(crate) fn sub(&self, units: usize) -> bool {
         // ORDERING: Release hands what this member did to the finisher, Acquire takes what the
         // others did. Model: loom_last_unit_finishes_once.
         let before = self.0.fetch_sub(units, Ordering::AcqRel);
-        debug_assert!(before & FINISHED == 0 && before >= units, "C1: {before} - {units}");
-        if before != units {
-            return false;
-        }
-        // A `try_add` may have come in between; then its unit finishes the group later.
-        // ORDERING: Release pairs with the Acquire in `is_finished` and `try_add`.
-        self.0.compare_exchange(0, FINISHED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        debug_assert!(before >= units, "C1: {before} - {units}");
+        before == units
     }
 
     pub(crate) fn is_finished(&self) -> bool {
         // ORDERING: Acquire pairs with the Release in `sub`: all members' effects are seen.
-        self.0.load(Ordering::Acquire) & FINISHED != 0
+        self.0.load(Ordering::Acquire) == 0
     }
 
     /// How many units are out, ledgers' reserves included; for people.
     pub(crate) fn units(&self) -> usize {
         // ORDERING: Relaxed, a reading for people.
-        let units = self.0.load(Ordering::Relaxed);
-        if units & FINISHED == 0 { units } else { 0 }
+        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -94,11 +91,6 @@ impl Ledger {
     /// The count whose units this ledger deals in, if any.
     pub(crate) fn count(&self) -> *const Count {
         self.count.get()
-    }
-
-    /// Whether the ledger holds no unit, so that nothing keeps its count alive.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.units.get() == 0
     }
 
     /// Starts dealing in units of `count`. The ledger is settled.
@@ -134,14 +126,18 @@ impl Ledger {
         }
     }
 
-    /// Gives all units back. True if that finished the count, which is then the caller's to
-    /// announce; the ledger deals in nothing afterwards.
+    /// Gives all units back; the ledger deals in nothing afterwards. Returns the count if that
+    /// finished it, which is then the caller's to announce.
     #[must_use]
-    pub(crate) fn settle(&self, count: &Count) -> bool {
-        debug_assert!(std::ptr::eq(self.count.get(), count));
-        self.count.set(std::ptr::null());
+    pub(crate) fn settle(&self) -> Option<*const Count> {
+        let count = self.count.replace(std::ptr::null());
         let units = self.units.replace(0);
-        units > 0 && count.sub(units)
+        if units == 0 {
+            // The count may be gone.
+            return None;
+        }
+        // SAFETY: C1, the units in the purse keep the count.
+        unsafe { &*count }.sub(units).then_some(count)
     }
 }
 
@@ -180,6 +176,34 @@ mod model {
         });
     }
 
+    /// A stranger's unit never resurrects a finished count, and who is not the finisher does not
+    /// touch the count after giving its unit up: the finisher frees it here.
+    #[test]
+    fn loom_count_is_not_touched_after_it_is_freed() {
+        struct Freed(loom::cell::UnsafeCell<()>);
+        loom::model(|| {
+            let count = Arc::new(Count::new());
+            let memory = Arc::new(Freed(loom::cell::UnsafeCell::new(())));
+            count.add(1);
+            let leave = |count: &Count, memory: &Freed| {
+                memory.0.with(|_| ());
+                if count.sub(1) {
+                    memory.0.with_mut(|_| ());
+                }
+            };
+            let member = {
+                let (count, memory) = (count.clone(), memory.clone());
+                thread::spawn(move || leave(&count, &memory))
+            };
+            if count.try_add(1) {
+                leave(&count, &memory);
+            }
+            leave(&count, &memory);
+            member.join().unwrap();
+            assert!(count.is_finished());
+        });
+    }
+
     #[test]
     fn loom_try_add_vs_finish() {
         loom::model(|| {
@@ -210,7 +234,7 @@ mod model {
             ledger.draw(&count);
             ledger.deposit(&count);
             ledger.deposit(&count);
-            let here = ledger.settle(&count);
+            let here = ledger.settle().is_some();
             let there = elsewhere.join().unwrap();
             assert!(here ^ there, "C2: finished exactly once");
         });
@@ -246,7 +270,7 @@ mod tests {
         for _ in 0..10 * BATCH + 1 {
             ledger.deposit(&count);
         }
-        assert!(!ledger.settle(&count), "the owner's unit is still out");
+        assert_eq!(ledger.settle(), None, "the owner's unit is still out");
         assert_eq!(count.units(), 1);
         assert!(count.sub(1));
     }

@@ -1,8 +1,8 @@
 //! Groups: who belongs together, who is told at the end, and where panics go.
 //!
-//! Every task belongs to one group for life. Groups form a tree whose root is the runtime's; a
-//! group holds one unit of its parent until it is finished, so a finished group has no live
-//! descendant on any lane.
+//! Every task belongs to one group, until it is detached, which moves it to the root. Groups form
+//! a tree whose root is the runtime's; a group holds one unit of its parent until it is finished,
+//! so a finished group has no live descendant on any lane.
 //!
 //! G1. A group's memory is kept by references (`Arc`); one of them belongs to the count, from
 //!     birth to its end, so whoever holds a unit may use the group (PITFALL: a tracker on the
@@ -19,6 +19,7 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::mem::take;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -27,7 +28,7 @@ use crossbeam_utils::CachePadded;
 
 use super::context;
 use super::count::Count;
-use super::header::{Header, RawTask, TaskId, TaskRef};
+use super::header::{Header, Kind, RawTask, TaskId, TaskRef};
 use super::waker::cancel_task;
 use crate::base::shim::{AtomicBool, Ordering};
 
@@ -109,7 +110,10 @@ unsafe impl Sync for Group {}
 
 /// The members of a tracked group (G4). Finished tasks stay until the list has doubled.
 struct Members {
+    /// Futures.
     tasks: Vec<TaskRef>,
+    /// Jobs. Whoever helps takes them off the list: one that has started is past cancelling.
+    jobs: Vec<TaskRef>,
     groups: Vec<GroupRef>,
     sweep_at: usize,
 }
@@ -132,6 +136,8 @@ impl Group {
 
     /// A group of no runtime, for a task that ends before anybody can wake it.
     pub(crate) fn nowhere() -> GroupRef {
+        /// # Safety
+        /// None is needed: it is never called, and panics if it is.
         unsafe fn never(_: *const (), _: RawTask) {
             unreachable!("a task of no runtime is never queued");
         }
@@ -172,6 +178,7 @@ impl Group {
             Tracking::No => None,
             Tracking::Yes => Some(Mutex::new(Members {
                 tasks: Vec::new(),
+                jobs: Vec::new(),
                 groups: Vec::new(),
                 sweep_at: FIRST_SWEEP,
             })),
@@ -265,18 +272,7 @@ impl Group {
 
     /// Settles this thread's ledger (C4): before searching, parking or blocking.
     pub(crate) fn settle() {
-        let finished = context::with(|cx| {
-            let count = cx.ledger.count();
-            if cx.ledger.is_empty() {
-                // The task that it was opened for may have ended elsewhere, and the group with it.
-                cx.ledger.open(std::ptr::null());
-                return None;
-            }
-            // SAFETY: C1, the ledger holds units.
-            let finished = unsafe { cx.ledger.settle(&*count) };
-            finished.then_some(count)
-        });
-        if let Some(count) = finished {
+        if let Some(count) = context::with(|cx| cx.ledger.settle()) {
             // SAFETY: a ledger's count is the field of a group; the count's reference is ours.
             unsafe { Self::announce(Self::of_count(count)) };
         }
@@ -297,8 +293,8 @@ impl Group {
             // SAFETY: G1, this is the count's reference, and it ends here.
             let group = unsafe { Arc::from_raw(group) };
             if let Some(members) = &group.members {
-                let list = std::mem::take(&mut lock(members).tasks);
-                drop(list);
+                let (tasks, jobs, groups) = lock(members).take();
+                drop((tasks, jobs, groups));
             }
             let waiter = lock(&group.waiter).take();
             if let Some(waiter) = waiter {
@@ -321,13 +317,15 @@ impl Group {
     /// Has `waker` woken at the end; false if the group is finished already.
     #[must_use]
     pub(crate) fn set_waiter(&self, waker: &Waker) -> bool {
+        // The user's code (clone and drop of a waker) runs outside of the lock.
+        let waker = waker.clone();
         let mut waiter = lock(&self.waiter);
         if self.count.is_finished() {
             return false;
         }
-        if !waiter.as_ref().is_some_and(|old| old.will_wake(waker)) {
-            *waiter = Some(waker.clone());
-        }
+        let old = waiter.replace(waker);
+        drop(waiter);
+        guard_user_code(|| drop(old));
         true
     }
 
@@ -389,7 +387,10 @@ impl Group {
         let member = unsafe { TaskRef::new(task) };
         let mut members = lock(members);
         members.sweep();
-        members.tasks.push(member);
+        match member.header().vtable.kind {
+            Kind::Job => members.jobs.push(member),
+            Kind::Future | Kind::Pinned => members.tasks.push(member),
+        }
         // ORDERING: Relaxed, the lock orders it with `cancel`.
         let cancelled = self.cancelled.load(Ordering::Relaxed);
         drop(members);
@@ -406,21 +407,26 @@ impl Group {
 
     /// Cancels every member that was not detached and every subgroup (G4); untracked groups have no such call.
     pub(crate) fn cancel(&self) {
-        let Some(members) = &self.members else { return };
-        let (tasks, groups) = {
+        // A list and not a recursion: groups may be nested deeper than the stack.
+        let mut groups = self.cancel_members();
+        while let Some(group) = groups.pop() {
+            groups.extend(group.cancel_members());
+        }
+    }
+
+    fn cancel_members(&self) -> Vec<GroupRef> {
+        let Some(members) = &self.members else { return Vec::new() };
+        let (tasks, jobs, groups) = {
             let mut members = lock(members);
             // ORDERING: Relaxed, the lock orders it with `enlist` and `inside`.
             self.cancelled.store(true, Ordering::Relaxed);
-            (std::mem::take(&mut members.tasks), std::mem::take(&mut members.groups))
+            members.take()
         };
-        let here = |task: &&TaskRef| std::ptr::eq(task.header().group_ptr(), self);
-        for task in tasks.iter().filter(here) {
+        for task in tasks.iter().chain(&jobs).filter(|task| !task.header().state.is_detached()) {
             // SAFETY: our reference keeps the cell alive.
             unsafe { cancel_task(task.raw()) };
         }
-        for group in groups {
-            group.cancel();
-        }
+        groups
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
@@ -428,9 +434,9 @@ impl Group {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Takes the newest member off the list, to be claimed by a thread that helps while it waits.
-    pub(crate) fn newest_member(&self) -> Option<TaskRef> {
-        lock(self.members.as_ref()?).tasks.pop()
+    /// Takes the newest job off the list, to be claimed by a thread that helps while it waits.
+    pub(crate) fn newest_job(&self) -> Option<TaskRef> {
+        lock(self.members.as_ref()?).jobs.pop()
     }
 }
 
@@ -442,17 +448,37 @@ pub(crate) enum Tracking {
 }
 
 impl Members {
+    fn len(&self) -> usize {
+        self.tasks.len() + self.jobs.len() + self.groups.len()
+    }
+
+    fn take(&mut self) -> (Vec<TaskRef>, Vec<TaskRef>, Vec<GroupRef>) {
+        (take(&mut self.tasks), take(&mut self.jobs), take(&mut self.groups))
+    }
+
     fn sweep(&mut self) {
-        if self.tasks.len() + self.groups.len() < self.sweep_at {
+        if self.len() < self.sweep_at {
             return;
         }
         self.tasks.retain(|task| !task.header().state.is_done());
+        self.jobs.retain(|task| !task.header().state.is_done());
         self.groups.retain(|group| !group.is_finished());
-        self.sweep_at = FIRST_SWEEP.max(2 * (self.tasks.len() + self.groups.len()));
+        self.sweep_at = FIRST_SWEEP.max(2 * self.len());
     }
 }
 
 /// Runs a user's waker or drop; its panic ends here, because the thread belongs to others.
 pub(crate) fn guard_user_code<R>(f: impl FnOnce() -> R) -> Option<R> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).ok()
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)) {
+        Ok(value) => Some(value),
+        Err(payload) => {
+            // The payload is the user's too, and so is what its drop panics with; that one is
+            // leaked, because there is no end to it.
+            let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload)));
+            if let Err(payload) = dropped {
+                std::mem::forget(payload);
+            }
+            None
+        }
+    }
 }

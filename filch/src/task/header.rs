@@ -60,10 +60,12 @@ pub(crate) enum Kind {
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ran {
-    /// It ended, waits for a wake, or was a tombstone.
+    /// It waits for a wake, or has ended and is accounted for.
     Settled,
     /// It wants to run again, after others.
     Requeue,
+    /// It ended. Its unit of this group is left to give back, as the last thing.
+    Ended(*const Group),
 }
 
 /// The type-specific part of a task.
@@ -72,7 +74,7 @@ pub(crate) struct Vtable {
     /// Polls or calls the body; the caller owns it (T2).
     pub(crate) run: unsafe fn(RawTask) -> Ran,
     /// Drops the body unrun and finishes as cancelled; the caller owns it (T2).
-    pub(crate) abandon: unsafe fn(RawTask),
+    pub(crate) abandon: unsafe fn(RawTask) -> Ran,
     /// Moves the output into `*mut Result<T, Failure>`; the caller owns it (T5).
     pub(crate) take: unsafe fn(RawTask, *mut ()),
     /// Drops an output that nobody took, giving a panic to the group; the caller owns it (T5).
@@ -177,6 +179,17 @@ impl Header {
         unsafe { Group::leave(old) };
     }
 
+    /// Moves the waker out of the waiter's slot.
+    ///
+    /// # Safety
+    /// The slot is the caller's and holds a waker (T6), which nobody takes again.
+    pub(crate) unsafe fn take_waiter(&self) -> Waker {
+        // SAFETY: T6, by the caller's promise.
+        let slot = self.waiter.with(|slot| unsafe { slot.read() });
+        // SAFETY: T6, as above.
+        unsafe { slot.assume_init() }
+    }
+
     pub(crate) fn name(&self) -> Option<&str> {
         self.meta.named().map(|named| &*named.name)
     }
@@ -203,18 +216,21 @@ impl Birth {
     pub(crate) unsafe fn write(self, at: NonNull<Header>, vtable: &'static Vtable) {
         let at = at.as_ptr();
         // The state word stays untouched: the registry's walk may read it at any time (T1).
-        // SAFETY: by the caller's promise; each field lies inside the cell.
-        unsafe { (&raw mut (*at).link).write(AtomicPtr::default()) };
-        // SAFETY: as above.
-        unsafe { (&raw mut (*at).vtable).write(vtable) };
-        // SAFETY: as above.
-        unsafe { (&raw mut (*at).group).write(AtomicPtr::new(self.group.cast_mut())) };
-        // SAFETY: as above.
-        unsafe { (&raw mut (*at).id).write(self.id) };
-        // SAFETY: as above.
-        unsafe { (&raw mut (*at).meta).write(self.meta) };
-        // SAFETY: as above.
-        unsafe { (&raw mut (*at).waiter).write(UnsafeCell::new(MaybeUninit::uninit())) };
+        macro_rules! write {
+            ($field:ident: $value:expr) => {
+                // SAFETY: by the caller's promise the field lies inside the cell.
+                let field = unsafe { &raw mut (*at).$field };
+                let value = $value;
+                // SAFETY: the cell is fresh, so it is ours alone.
+                unsafe { field.write(value) };
+            };
+        }
+        write!(link: AtomicPtr::default());
+        write!(vtable: vtable);
+        write!(group: AtomicPtr::new(self.group.cast_mut()));
+        write!(id: self.id);
+        write!(meta: self.meta);
+        write!(waiter: UnsafeCell::new(MaybeUninit::uninit()));
     }
 }
 
@@ -242,16 +258,33 @@ impl RawTask {
     pub(crate) unsafe fn execute(self, start: Start, budget: u32) -> Ran {
         // SAFETY: T2, the body is ours, so the task is not DONE and the cell is alive.
         let header = unsafe { self.header() };
-        // SAFETY: X2, the task's unit keeps the group until the body has ended.
-        let _frame = unsafe { Frame::enter(header.group_ptr(), self.0.as_ptr(), budget) };
-        if start == Start::Run {
+        // SAFETY: X2, the task's unit keeps the group; it is given back after the frame.
+        let frame = unsafe { Frame::enter(header.group_ptr(), self.0.as_ptr(), budget) };
+        let ran = match start {
             // SAFETY: T2.
-            return unsafe { (header.vtable.run)(self) };
-        }
-        debug_assert_eq!(start, Start::Cancelled);
-        // SAFETY: T2.
-        unsafe { (header.vtable.abandon)(self) };
+            Start::Run => unsafe { (header.vtable.run)(self) },
+            // SAFETY: T2.
+            _ => unsafe { (header.vtable.abandon)(self) },
+        };
+        drop(frame);
+        let Ran::Ended(group) = ran else { return ran };
+        // SAFETY: the unit of the task that has ended.
+        unsafe { Group::leave(group) };
         Ran::Settled
+    }
+
+    /// Takes the entry of a task that has ended out of the world.
+    ///
+    /// # Safety
+    /// The caller holds the entry and gives it up.
+    pub(crate) unsafe fn bury(self) {
+        // SAFETY: T4, an entry keeps the cell alive.
+        match unsafe { self.header() }.state.start() {
+            Start::Tombstone => {}
+            // SAFETY: the last reference was ours.
+            Start::TombstoneLast => unsafe { self.free() },
+            start => unreachable!("a task that has ended was started: {start:?}"),
+        }
     }
 
     /// Drops one reference.
@@ -272,8 +305,10 @@ impl RawTask {
     /// # Safety
     /// No reference and no queue entry is left; body, output and waiter are gone.
     pub(crate) unsafe fn free(self) {
+        // SAFETY: the cell is alive; only the address is computed.
+        let meta = unsafe { &raw mut (*self.0.as_ptr()).meta };
         // SAFETY: the cell is ours alone; `meta` was initialised at birth and dies here.
-        unsafe { std::ptr::drop_in_place(&raw mut (*self.0.as_ptr()).meta) };
+        unsafe { meta.drop_in_place() };
         let cache = context::with(|cx| cx.cache.get());
         // SAFETY: X3, the cache belongs to this thread's worker while it is set.
         let cache = unsafe { cache.as_ref() };

@@ -122,7 +122,8 @@ impl<T> JoinHandle<T> {
     /// ```
     /// let handle = filch::spawn(async {});
     /// filch::block_on(async { while !handle.is_finished() { filch::yield_now().await } });
-    /// handle.wait();
+    /// assert!(handle.is_finished());
+    /// # handle.wait();
     /// ```
     pub fn is_finished(&self) -> bool {
         self.header().state.is_done()
@@ -191,9 +192,12 @@ impl<T> JoinHandle<T> {
             return false;
         }
         if state.has_waiter() {
-            // SAFETY: T6, while WAITER is set the slot is initialised and only read.
-            let same =
-                header.waiter.with(|slot| unsafe { (*slot).assume_init_ref() }.will_wake(waker));
+            let same = header.waiter.with(|slot| {
+                // SAFETY: T6, while WAITER is set the slot is only read.
+                let slot = unsafe { &*slot };
+                // SAFETY: T6, while WAITER is set the slot is initialised.
+                unsafe { slot.assume_init_ref() }.will_wake(waker)
+            });
             if same {
                 return !state.is_done();
             }
@@ -201,17 +205,17 @@ impl<T> JoinHandle<T> {
                 return false;
             }
             // SAFETY: T6, the slot is ours again and initialised.
-            let old = header.waiter.with_mut(|slot| unsafe { (*slot).assume_init_read() });
+            let old = unsafe { header.take_waiter() };
             guard_user_code(|| drop(old));
         }
         let new = waker.clone();
         // SAFETY: T6, the slot is ours and empty.
-        header.waiter.with_mut(|slot| unsafe { (*slot).write(new) });
+        header.waiter.with_mut(|slot| unsafe { slot.write(MaybeUninit::new(new)) });
         if state.set_waiter() {
             return true;
         }
         // SAFETY: T6, DONE was set without WAITER, so the slot stayed ours.
-        let unused = header.waiter.with_mut(|slot| unsafe { (*slot).assume_init_read() });
+        let unused = unsafe { header.take_waiter() };
         guard_user_code(|| drop(unused));
         false
     }
@@ -244,7 +248,7 @@ impl<T> Drop for JoinHandle<T> {
                 HandleDrop::Alive => return,
                 HandleDrop::AliveWithWaiter => {
                     // SAFETY: T6, the slot came back to us with a waker in it.
-                    let old = header.waiter.with_mut(|slot| unsafe { (*slot).assume_init_read() });
+                    let old = unsafe { header.take_waiter() };
                     guard_user_code(|| drop(old));
                 }
                 // SAFETY: T5, the output is ours.

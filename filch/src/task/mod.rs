@@ -4,7 +4,8 @@
 //! | --- | --- | --- |
 //! | state word | `state` | everybody, by its transitions only |
 //! | link | `header` | the queue that holds the entry |
-//! | vtable, group, id, meta | `header` | read-only after birth |
+//! | vtable, id, meta | `header` | read-only after birth |
+//! | group | `header` | the body's owner moves it once, by a detach (H2) |
 //! | waiter slot | `header` | handle or finisher, by T6 |
 //! | body, then output | `body` | owner of RUNNING, then the handle (T2, T5) |
 //!

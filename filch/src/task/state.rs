@@ -9,15 +9,16 @@
 //!                       pause
 //! ```
 //!
-//! One word holds flags (10 bits), the reference count (22 bits) and the birth time (32 bits,
+//! One word holds flags (10 bits), the reference count (28 bits) and the birth time (26 bits,
 //! constant), so that each transition is one read-modify-write.
 //!
 //! T1. The word is 0 exactly while the cell is free (the pool's contract).
 //! T2. The body belongs to whoever holds RUNNING: the thread that set it, or the queue entry of
-//!     a body that yielded (see [`State::pause`]). Before the first start it belongs to the
+//!     a body that yielded (`Cell::pend` in `body`). Before the first start it belongs to the
 //!     queue entry; between polls nobody touches it.
 //! T3. QUEUED without RUNNING means exactly one queue entry exists, or is about to: whoever set
-//!     the bit pushes it. QUEUED with RUNNING means "poll once more"; no entry exists.
+//!     the bit pushes it. QUEUED with RUNNING means "poll once more" and is no
+//!     reason to push; the only entry there may be is that of a body that yielded (T2).
 //! T4. A task that is not DONE holds one reference to itself (the *life reference*). A claimed
 //!     job leaves its queue entry behind as a tombstone; the life reference is then released by
 //!     the later of `finish` and the entry's removal (CLAIMED says that the entry is still there).
@@ -44,10 +45,12 @@ const LOW: u64 = 1 << 8;
 const DETACH: u64 = 1 << 9;
 
 const REF: u64 = 1 << 10;
-const REFS: u64 = ((1 << 22) - 1) << 10;
+const REFS: u64 = ((1 << BIRTH_SHIFT) - 1) & !(REF - 1);
 /// Half of what the field can count: beyond it the process ends rather than wraps.
-const REFS_MAX: u64 = 1 << 31;
-const BIRTH_SHIFT: u32 = 32;
+const REFS_MAX: u64 = 1 << (BIRTH_SHIFT - 1);
+const BIRTH_SHIFT: u32 = 38;
+/// Births are counted in these units, modulo what 26 bits hold: three days.
+const BIRTH_UNIT_MS: u32 = 4;
 
 /// When a task runs relative to others of its lane.
 ///
@@ -73,7 +76,7 @@ pub enum Priority {
 pub(crate) enum Start {
     /// The body is ours: poll or call it.
     Run,
-    /// As `Run`, after the task has moved to the runtime's own group.
+    /// As `Run`, once the task has moved to the runtime's own group (at its first such start).
     Detached,
     /// The body is ours, only to be dropped.
     Cancelled,
@@ -141,14 +144,15 @@ pub(crate) enum Phase {
 pub(crate) struct State(AtomicU64);
 
 impl State {
-    /// The word of a new task: queued, with the life reference and that of its handle.
-    pub(crate) fn initial(priority: Priority, birth: u32) -> u64 {
+    /// The word of a new task: queued, with the life reference and that of its handle, born at
+    /// `now_ms`.
+    pub(crate) fn initial(priority: Priority, now_ms: u32) -> u64 {
         let priority = match priority {
             Priority::High => HIGH,
             Priority::Normal => 0,
             Priority::Low => LOW,
         };
-        QUEUED | HANDLE | priority | (2 * REF) | (u64::from(birth) << BIRTH_SHIFT)
+        QUEUED | HANDLE | priority | (2 * REF) | (u64::from(now_ms / BIRTH_UNIT_MS) << BIRTH_SHIFT)
     }
 
     #[cfg(test)]
@@ -172,9 +176,12 @@ impl State {
         }
     }
 
-    pub(crate) fn birth(&self) -> u32 {
+    /// Milliseconds since the birth, by the same clock, modulo three days.
+    pub(crate) fn age_ms(&self, now_ms: u32) -> u32 {
         // ORDERING: Relaxed, the bits are constant from `publish` on.
-        (self.0.load(Ordering::Relaxed) >> BIRTH_SHIFT) as u32
+        let birth = (self.0.load(Ordering::Relaxed) >> BIRTH_SHIFT) as u32;
+        let age = (now_ms / BIRTH_UNIT_MS).wrapping_sub(birth) & (u32::MAX >> 6);
+        age * BIRTH_UNIT_MS
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -197,13 +204,13 @@ impl State {
         // ORDERING: Relaxed, only a guess for the exchange below.
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
-            let (next, start) = if word & (QUEUED | RUNNING) == QUEUED {
+            let (next, start) = if word & (QUEUED | RUNNING | CLAIMED) == QUEUED {
                 let start = match word & (CANCEL | DETACH) {
                     0 => Start::Run,
                     DETACH => Start::Detached,
                     _ => Start::Cancelled,
                 };
-                ((word ^ (QUEUED | RUNNING)) & !DETACH, start)
+                (word ^ (QUEUED | RUNNING), start)
             } else if word & (RUNNING | CLAIMED) == RUNNING {
                 return self.start_yielded();
             } else {
@@ -232,11 +239,7 @@ impl State {
         let word = self.0.load(Ordering::Acquire);
         match word & (CANCEL | DETACH) {
             0 => Start::Run,
-            DETACH => {
-                // ORDERING: Relaxed, DETACH asks for something and publishes nothing.
-                self.0.fetch_and(!DETACH, Ordering::Relaxed);
-                Start::Detached
-            }
+            DETACH => Start::Detached,
             _ => Start::Cancelled,
         }
     }
@@ -360,6 +363,13 @@ impl State {
         self.request(QUEUED | DETACH)
     }
 
+    /// Whether the task was detached, and is no longer its group's to cancel.
+    pub(crate) fn is_detached(&self) -> bool {
+        // ORDERING: Relaxed, DETACH publishes nothing: whoever detached it before is ordered by
+        // the user's own means.
+        self.0.load(Ordering::Relaxed) & DETACH != 0
+    }
+
     fn request(&self, bits: u64) -> Wake {
         // ORDERING: Relaxed, T7: a done task needs nothing, and nothing is read from it.
         if self.0.load(Ordering::Relaxed) & DONE != 0 {
@@ -374,11 +384,14 @@ impl State {
 
     /// Hands the content of the waiter slot to the finisher; false if the task is done (T6).
     pub(crate) fn set_waiter(&self) -> bool {
+        // ORDERING: Release pairs with the Acquire in `finish`: the waker is in the slot (T6).
         self.move_waiter(WAITER, Ordering::Release)
     }
 
     /// Takes the waiter slot back; false if the task is done (T6).
     pub(crate) fn clear_waiter(&self) -> bool {
+        // ORDERING: Acquire, our next write to the slot comes after WAITER is gone (T6): until
+        // then a finisher that sees WAITER may read it.
         self.move_waiter(0, Ordering::Acquire)
     }
 
@@ -482,8 +495,6 @@ impl State {
 }
 
 #[cfg(all(test, loom))]
-#[path = "state_model.rs"]
 mod model;
 #[cfg(all(test, not(loom)))]
-#[path = "state_tests.rs"]
 mod tests;

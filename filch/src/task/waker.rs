@@ -81,12 +81,16 @@ unsafe fn ask(task: RawTask, request: impl FnOnce(&State) -> Wake) {
     }
 }
 
+/// # Safety
+/// `data` is that of a waker of this table, which owns a reference (W1).
 unsafe fn clone(data: *const ()) -> RawWaker {
     // SAFETY: W1.
     unsafe { task(data).header() }.state.add_ref();
     RawWaker::new(data, &VTABLE)
 }
 
+/// # Safety
+/// `data` is that of a waker of this table, whose reference is given up (W1).
 unsafe fn wake(data: *const ()) {
     // SAFETY: W1.
     unsafe { wake_task(task(data)) };
@@ -94,11 +98,15 @@ unsafe fn wake(data: *const ()) {
     unsafe { task(data).unref() };
 }
 
+/// # Safety
+/// `data` is that of a waker of this table, which owns a reference (W1).
 unsafe fn wake_by_ref(data: *const ()) {
     // SAFETY: W1.
     unsafe { wake_task(task(data)) };
 }
 
+/// # Safety
+/// `data` is that of a waker of this table, whose reference is given up (W1).
 unsafe fn drop_waker(data: *const ()) {
     // SAFETY: W1, the reference is consumed.
     unsafe { task(data).unref() };

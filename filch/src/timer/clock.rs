@@ -32,6 +32,12 @@ pub enum Clock {
 
 impl Clock {
     /// The current time; it never goes backwards.
+    ///
+    /// ```
+    /// let clock = filch::testkit::Clock::Real;
+    /// let before = clock.now();
+    /// assert!(clock.now() >= before);
+    /// ```
     #[inline]
     pub fn now(&self) -> Instant {
         match self {
@@ -64,11 +70,21 @@ pub struct ManualClock {
 
 impl ManualClock {
     /// A clock that stands at the moment of its creation.
+    ///
+    /// ```
+    /// let clock = filch::testkit::ManualClock::new();
+    /// assert!(clock.now() <= std::time::Instant::now());
+    /// ```
     pub fn new() -> Self {
         Self { start: Instant::now(), elapsed: AtomicU64::new(0) }
     }
 
     /// The time that the clock shows.
+    ///
+    /// ```
+    /// let clock = filch::testkit::ManualClock::new();
+    /// assert_eq!(clock.now(), clock.now());
+    /// ```
     #[inline]
     pub fn now(&self) -> Instant {
         // ORDERING: Acquire pairs with the Release in `advance`: who sees the new time sees what
@@ -77,6 +93,13 @@ impl ManualClock {
     }
 
     /// Moves the clock forwards.
+    ///
+    /// ```
+    /// let clock = filch::testkit::ManualClock::new();
+    /// let before = clock.now();
+    /// clock.advance(std::time::Duration::from_secs(3600));
+    /// assert_eq!((clock.now() - before).as_secs(), 3600);
+    /// ```
     ///
     /// # Panics
     ///

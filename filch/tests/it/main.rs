@@ -1,11 +1,33 @@
 //! Tests of behaviour, in one binary.
 
+#![allow(
+    clippy::async_yields_async,
+    reason = "many tests are about a handle that leaves the task that made it"
+)]
+
+mod block_on;
+mod blocking;
+mod detach;
+mod groups;
+mod handle;
 mod hostage;
 mod idle_cpu;
 mod kit;
+mod local;
+mod locks;
+mod migration;
+mod panics;
+mod refused;
+mod regress;
 mod runtimes;
+mod scopes;
+mod seeds;
+mod settle;
 mod shutdown;
-mod smoke;
 mod storm;
 mod stress;
+mod support;
+mod survival;
+mod ui;
 mod waiting;
+mod watchdog;

@@ -9,7 +9,7 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use filch::testkit::{Clock, ManualClock};
-use filch::{Builder, Handle, Priority, Runtime, Shutdown, ShutdownReport, TaskState};
+use filch::{Builder, Priority, Runtime, Shutdown, ShutdownReport, TaskState};
 
 use crate::kit::{Gate, assert_no_thread_named, eventually, receive, threads_named};
 

@@ -1,315 +1,250 @@
-//! Waiting from any thread neither deadlocks, nor multiplies threads, nor costs processor time.
+//! Waiting for several at once, and for those of another runtime.
 
-use std::sync::Arc;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::sync::{Arc, Barrier};
 
-use filch::{Builder, Handle, JoinHandle, Runtime};
+use crate::support::{Drops, Gate, panic_of};
+use crate::watchdog::watched;
 
-use crate::kit::{Gate, PATIENCE, eventually, in_child, receive, threads_named};
+#[test]
+fn tuple_of_twelve_types_gives_them_in_order() {
+    watched(|dog| {
+        let runtime = dog.rig(2);
+        runtime.everywhere(|| {
+            let twelve = filch::wait((
+                filch::spawn(async { 1u8 }),
+                filch::spawn_fn(|| 2u16),
+                filch::spawn(async { 3u32 }),
+                filch::spawn_fn(|| 4u64),
+                filch::spawn(async { 5i8 }),
+                filch::spawn_fn(|| 6.0f32),
+                filch::spawn(async { 7.0f64 }),
+                filch::spawn_fn(|| '8'),
+                filch::spawn(async { "9" }),
+                filch::spawn_fn(|| String::from("10")),
+                filch::spawn(async { vec![11] }),
+                filch::spawn_fn(|| Some(12)),
+            ));
+            let expected = (
+                1u8,
+                2u16,
+                3u32,
+                4u64,
+                5i8,
+                6.0f32,
+                7.0f64,
+                '8',
+                "9",
+                String::from("10"),
+                vec![11],
+                Some(12),
+            );
+            assert_eq!(
+                (twelve.0, twelve.1, twelve.2, twelve.3),
+                (expected.0, expected.1, expected.2, expected.3)
+            );
+            assert_eq!(
+                (twelve.4, twelve.5, twelve.6, twelve.7),
+                (expected.4, expected.5, expected.6, expected.7)
+            );
+            assert_eq!(
+                (twelve.8, twelve.9, twelve.10, twelve.11),
+                (expected.8, expected.9, expected.10, expected.11)
+            );
+        });
+    });
+}
+
+#[test]
+fn vectors_and_tuples_nest() {
+    watched(|dog| {
+        let runtime = dog.rig(2);
+        let many: Vec<_> =
+            (0..3).map(|i| (runtime.spawn(async move { i }), runtime.spawn_fn(|| 'x'))).collect();
+        let (many, one) = filch::wait((many, runtime.spawn(async {})));
+        assert_eq!((many, one), (vec![(0, 'x'), (1, 'x'), (2, 'x')], ()));
+        assert_eq!(filch::wait(Vec::<filch::JoinHandle<()>>::new()), []);
+    });
+}
+
+#[test]
+fn async_twins_give_the_same_as_the_blocking_ones() {
+    watched(|dog| {
+        let runtime = dog.rig(2);
+        let (pair, many) = runtime.block_on(async {
+            let pair =
+                filch::wait_async((filch::spawn(async { 1 }), filch::spawn_fn(|| "two"))).await;
+            let many = filch::wait_all_async((0..500).map(|i| filch::spawn_fn(move || i))).await;
+            (pair, many)
+        });
+        assert_eq!(pair, (1, "two"));
+        assert!(many.into_iter().eq(0..500));
+    });
+}
+
+#[test]
+fn panic_among_several_continues_after_all_have_ended() {
+    watched(|dog| {
+        let runtime = dog.rig(2);
+        for twin in [Twin::Blocking, Twin::Async] {
+            let (gate, ended) = (Gate::default(), Drops::default());
+            let panics = runtime.spawn_fn({
+                let gate = gate.clone();
+                move || -> u8 {
+                    // The others may go on only once this one is on its way to panic.
+                    gate.open();
+                    panic!("first")
+                }
+            });
+            let slow = |token: crate::support::Token, gate: Gate| async move {
+                gate.await;
+                for _ in 0..100 {
+                    filch::yield_now().await;
+                }
+                drop(token);
+            };
+            let all = (
+                panics,
+                runtime.spawn(slow(ended.token(), gate.clone())),
+                vec![runtime.spawn(slow(ended.token(), gate.clone()))],
+            );
+            let text = match twin {
+                Twin::Blocking => panic_of(|| filch::wait(all)),
+                Twin::Async => panic_of(|| runtime.block_on(filch::wait_async(all))),
+            };
+            assert_eq!((text.as_str(), ended.count()), ("first", 2));
+        }
+        assert_eq!(runtime.drain(), [""; 0]);
+    });
+}
+
+enum Twin {
+    Blocking,
+    Async,
+}
+
+#[test]
+fn second_panic_among_several_reaches_the_hook_once() {
+    watched(|dog| {
+        let runtime = dog.rig(2);
+        let all =
+            vec![runtime.spawn(async { panic!("one") }), runtime.spawn(async { panic!("two") })];
+        assert_eq!(panic_of(|| filch::wait(all)), "one");
+        assert_eq!(runtime.drain(), ["two"]);
+    });
+}
 
 fn fib(n: u32) -> u64 {
     if n < 2 {
         return u64::from(n);
     }
-    let left = filch::spawn_fn(move || fib(n - 1));
-    let right = filch::spawn_fn(move || fib(n - 2));
-    let (left, right) = filch::wait((left, right));
-    left + right
-}
-
-/// The most workers that were ever alive at the same time, told by hooks: nothing is sampled.
-#[derive(Default)]
-struct Peak {
-    alive: AtomicUsize,
-    most: AtomicUsize,
-}
-
-impl Peak {
-    fn watched(self: &Arc<Self>, builder: Builder) -> Builder {
-        let (starts, stops) = (self.clone(), self.clone());
-        builder
-            .on_thread_start(move |_| {
-                let alive = starts.alive.fetch_add(1, Ordering::SeqCst) + 1;
-                starts.most.fetch_max(alive, Ordering::SeqCst);
-            })
-            .on_thread_stop(move |_| {
-                stops.alive.fetch_sub(1, Ordering::SeqCst);
-            })
-    }
+    let a = filch::spawn_fn(move || fib(n - 1));
+    let b = fib(n - 2);
+    a.wait() + b
 }
 
 #[test]
-fn recursion_by_spawn_and_wait_needs_at_most_eight_threads() {
-    in_child("waiting::recursion_by_spawn_and_wait_needs_at_most_eight_threads", &[], || {
-        let peak = Arc::new(Peak::default());
-        let runtime = peak.watched(Builder::new().workers(2)).build().unwrap();
-        assert_eq!(runtime.spawn_fn(|| fib(25)).wait(), 75_025);
-        assert_eq!(runtime.block_on_fn(|| fib(20)), 6_765);
-        // The workers, the sentry and this thread.
-        let most = peak.most.load(Ordering::SeqCst) + 2;
-        assert!(most <= 8, "{most} threads");
-    });
-}
-
-/// What `f` costs this thread, in processor time.
-fn cpu_time(f: impl FnOnce()) -> Duration {
-    fn now() -> Duration {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the pointer is to a timespec of ours.
-        let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-        assert_eq!(result, 0);
-        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-    }
-    let before = now();
-    f();
-    now() - before
-}
-
-/// A second is what the bound is about; nothing is ordered by it.
-const LONG: Duration = Duration::from_secs(1);
-
-#[test]
-fn foreign_thread_that_waits_uses_no_processor_time() {
-    let runtime = Builder::new().workers(1).build().unwrap();
-    let waits: [fn(&Handle, Gate); 4] = [
-        |runtime, gate| runtime.spawn(async move { gate.pass() }).wait(),
-        |runtime, gate| runtime.block_on(runtime.spawn(async move { gate.pass() })),
-        |runtime, gate| {
-            runtime.block_on_fn(|| drop(filch::spawn(async move { gate.pass() })));
-        },
-        |runtime, gate| {
-            runtime.block_on_fn(|| filch::scope(|s| s.spawn_async(async { gate.pass() })));
-        },
-    ];
-    let waiters = waits.map(|wait| {
-        let handle = runtime.handle();
-        let (gate, opener) = Gate::new();
-        (std::thread::spawn(move || cpu_time(|| wait(&handle, gate))), opener)
-    });
-    std::thread::sleep(LONG);
-    for (waiter, opener) in waiters {
-        drop(opener);
-        let spent = waiter.join().unwrap();
-        assert!(spent < Duration::from_millis(1), "waiting cost {spent:?}");
-    }
-}
-
-/// Ways to wait for work of both lanes.
-const WAITS: [(&str, fn() -> u32); 7] = [
-    ("wait for a future", || filch::spawn(async { 1 }).wait()),
-    ("wait for a job", || filch::spawn_fn(|| 1).wait()),
-    ("wait for both", || {
-        let (a, b) = filch::wait((filch::spawn(async { 1 }), filch::spawn_fn(|| 0)));
-        a + b
-    }),
-    ("block_on", || filch::block_on(async { filch::spawn(async { 1 }).await })),
-    ("block_on_fn", || {
-        filch::block_on_fn(|| {
-            drop(filch::spawn(async {}));
-            drop(filch::spawn_fn(|| ()));
-            1
-        })
-    }),
-    ("scope of jobs", || {
-        let mut values = [0, 0, 0];
-        filch::scope(|s| values.iter_mut().for_each(|value| s.spawn(move |_| *value = 1)));
-        values.iter().sum::<u32>() - 2
-    }),
-    ("scope of futures", || {
-        let mut value = 0;
-        filch::scope(|s| s.spawn_async(async { value = filch::spawn(async { 1 }).await }));
-        value
-    }),
-];
-
-/// Runs `f` on a thread of each kind.
-fn on_every_thread(runtime: &Runtime, what: &str, f: fn() -> u32) {
-    let from = |kind: &str, run: &dyn Fn(mpsc::Sender<u32>)| {
-        let (tx, rx) = mpsc::channel();
-        run(tx);
-        let Ok(value) = rx.recv_timeout(PATIENCE) else {
-            let tasks = runtime.tasks();
-            panic!("{what} on {kind} hangs: {tasks:#?}\n{}", runtime.describe());
-        };
-        assert_eq!(value, 1, "{what} on {kind}");
-    };
-    from("an I/O worker", &|tx| drop(runtime.spawn(async move { tx.send(f()) })));
-    from("a compute worker", &|tx| drop(runtime.spawn_fn(move || tx.send(f()))));
-    from("a foreign thread", &|tx| {
-        let handle = runtime.handle();
-        std::thread::spawn(move || tx.send(handle.block_on_fn(f)));
-    });
-    from("a foreign thread that polls", &|tx| {
-        let handle = runtime.handle();
-        std::thread::spawn(move || tx.send(handle.block_on(async { f() })));
-    });
-    from("a task that waits already", &|tx| {
-        drop(runtime.spawn(async move {
-            tx.send(filch::spawn_fn(move || filch::spawn(async move { f() }).wait()).wait())
-        }));
-    });
-    from("a local task", &|tx| {
-        drop(runtime.spawn(async move { tx.send(filch::spawn_local(async move { f() }).await) }));
-    });
-}
-
-/// Tasks that wait on every worker of both lanes until the gate opens. What they wait for runs
-/// on another runtime, so it needs none of these workers.
-fn occupy(runtime: &Runtime, elsewhere: &Runtime, gate: &Gate) -> Vec<JoinHandle<()>> {
-    let awaited = || {
-        let gate = gate.clone();
-        elsewhere.spawn(async move { gate.pass() })
-    };
-    let config = runtime.config();
-    let io = (0..config.io_workers).map(|_| {
-        let awaited = awaited();
-        runtime.spawn(async move { awaited.wait() })
-    });
-    let compute = (0..config.compute_workers).map(|_| {
-        let awaited = awaited();
-        runtime.spawn_fn(move || awaited.wait())
-    });
-    io.chain(compute).collect()
-}
-
-#[test]
-fn every_wait_ends_on_every_thread() {
-    for workers in [1, 2] {
-        let runtime = Builder::new().workers(workers).build().unwrap();
-        for (what, f) in WAITS {
-            on_every_thread(&runtime, what, f);
+fn spawn_and_wait_recursion_ends_on_every_kind_of_thread() {
+    watched(|dog| {
+        for workers in [1, 2] {
+            let runtime = dog.rig(workers);
+            runtime.everywhere(|| assert_eq!(fib(16), 987));
         }
-    }
-}
-
-#[test]
-fn every_wait_ends_on_every_thread_of_one() {
-    let runtime = Builder::new().single_thread(true).build().unwrap();
-    for (what, f) in WAITS {
-        on_every_thread(&runtime, what, f);
-    }
-}
-
-#[test]
-fn every_wait_ends_while_all_workers_of_both_lanes_wait() {
-    let runtime = Builder::new().workers(1).compute_spares(8).build().unwrap();
-    let elsewhere = Builder::new().workers(1).build().unwrap();
-    let (gate, opener) = Gate::new();
-    let handles = occupy(&runtime, &elsewhere, &gate);
-    eventually("both workers wait", || {
-        runtime.snapshot().workers.iter().filter(|worker| worker.blocked).count() == 2
     });
-    for (what, f) in WAITS {
-        on_every_thread(&runtime, what, f);
-    }
-    assert!(!gate.is_open());
-    drop(opener);
-    filch::wait_all(handles);
 }
 
-/// A waiter never runs unrelated work on top of a lock that it holds.
+fn fib_async(n: u32) -> Pin<Box<dyn Future<Output = u64> + Send>> {
+    Box::pin(async move {
+        if n < 2 {
+            return u64::from(n);
+        }
+        // Blocks its worker on purpose.
+        let a = filch::spawn(fib_async(n - 1));
+        let b = filch::spawn_fn(move || fib(n - 2));
+        a.wait() + b.wait()
+    })
+}
+
 #[test]
-fn a_lock_held_across_a_wait_is_not_taken_by_other_work_of_the_same_thread() {
-    let runtime = Builder::new().workers(1).build().unwrap();
-    let lock = Arc::new(std::sync::Mutex::new(()));
-    let users: Vec<_> = (0..100)
-        .map(|_| {
-            let lock = lock.clone();
-            runtime.spawn_fn(move || {
-                let guard = lock.lock().unwrap();
-                filch::scope(|s| (0..4).for_each(|_| s.spawn(|_| std::hint::spin_loop())));
-                filch::spawn_fn(|| ()).wait();
-                drop(guard);
-            })
-        })
-        .collect();
-    let (tx, rx) = mpsc::channel();
-    std::thread::spawn(move || {
-        filch::wait_all(users);
-        tx.send(()).unwrap();
+fn async_tasks_that_block_in_waits_recursively_still_end() {
+    watched(|dog| {
+        let runtime = dog.rig(2);
+        assert_eq!(runtime.spawn(fib_async(8)).wait(), 21);
     });
-    receive(&rx, "all have had the lock");
 }
 
 #[test]
-fn without_spares_a_wait_still_ends_and_is_counted() {
-    let runtime = Builder::new().workers(1).compute_spares(0).build().unwrap();
-    assert_eq!(runtime.spawn_fn(|| fib(15)).wait(), 610);
-    let (gate, opener) = Gate::new();
-    let inside = gate.clone();
-    let waiter = runtime.spawn_fn(move || filch::spawn(async move { inside.pass() }).wait());
-    eventually("it is counted", || runtime.snapshot().total().spares_missing >= 1);
-    let behind = runtime.spawn(async { filch::spawn_fn(|| 3).await });
-    assert!(!behind.is_finished());
-    drop(opener);
-    waiter.wait();
-    assert_eq!(behind.wait(), 3);
-    assert_eq!(runtime.snapshot().total().spares, 0);
-}
-
-#[test]
-fn a_spare_stands_in_for_a_compute_worker_that_waits_and_then_goes() {
-    let runtime = Builder::new()
-        .workers(1)
-        .thread_name("wsp")
-        .spare_keep_alive(Duration::from_millis(5))
-        .build()
-        .unwrap();
-    let (gate, opener) = Gate::new();
-    let inside = gate.clone();
-    let waiter = runtime.spawn_fn(move || filch::spawn(async move { inside.pass() }).wait());
-    eventually("it waits", || runtime.snapshot().total().spares >= 1);
-    assert_eq!(runtime.block_on(runtime.spawn_fn(|| 5)), 5);
-    assert!(!gate.is_open());
-    drop(opener);
-    waiter.wait();
-    let regular = ["wsp-cpu-0", "wsp-io-0", "wsp-sentry"];
-    eventually("the spare is gone", || threads_named("wsp") == regular);
-}
-
-/// A spare gives back what it holds of the group whose task it ran last before it stands by.
-#[test]
-fn a_spare_that_stands_by_right_after_a_task_does_not_hold_up_the_end() {
-    let runtime = Builder::new().workers(1).build().unwrap();
-    let (first, first_opener) = Gate::new();
-    let waiter = runtime.spawn_fn(move || filch::spawn(async move { first.pass() }).wait());
-    let (second, second_opener) = Gate::new();
-    let (started, starts) = mpsc::channel();
-    let last = runtime.task().spawn_fn(move || {
-        started.send(()).unwrap();
-        second.pass();
+fn one_worker_with_both_roles_waits_for_everything() {
+    watched(|dog| {
+        let runtime = dog.rig_of(filch::Runtime::builder().single_thread(true));
+        let task = runtime.spawn(async {
+            let sum = fib(10) + filch::spawn(async { fib(5) }).wait();
+            let mut squares = [1, 2, 3];
+            filch::scope(|s| squares.iter_mut().for_each(|x| s.spawn(move |_| *x *= *x)));
+            assert_eq!(squares, [1, 4, 9]);
+            sum + filch::block_on(async { filch::spawn_fn(|| fib(6)).await })
+        });
+        assert_eq!(task.wait(), 55 + 5 + 8);
     });
-    receive(&starts, "the spare runs a job");
-    drop(first_opener);
-    waiter.wait();
-    drop(second_opener);
-    // Not `wait`, which might run it here.
-    runtime.block_on(last);
-    let (tx, rx) = mpsc::channel();
-    std::thread::spawn(move || tx.send(runtime.shutdown(filch::Shutdown::Drain)));
-    assert!(receive(&rx, "the runtime has ended").unfinished.is_empty());
 }
 
-/// The end of a group is announced when its last worker runs out of work; whom that wakes must
-/// not be left behind in the slot of a worker that goes to sleep.
 #[test]
-fn owner_of_a_group_that_ends_on_an_idle_worker_runs_on() {
-    let runtime = Builder::new().workers(1).build().unwrap();
-    let (tx, rx) = mpsc::channel();
-    for round in 0..100 {
-        let tx = tx.clone();
-        drop(runtime.spawn(async move {
-            let result = filch::group(async |group| {
-                drop(group.spawn(async {
-                    filch::yield_now().await;
-                    Ok::<_, ()>(())
-                }));
-                Ok(round)
+fn workers_of_two_runtimes_wait_for_each_other_at_the_same_time() {
+    watched(|dog| {
+        let (a, b) = (dog.rig(1), dog.rig(1));
+        for _ in 0..20 {
+            let (to_a, to_b) = (a.handle(), b.handle());
+            let met = Arc::new(Barrier::new(2));
+            let here = met.clone();
+            let on_a = a.spawn(async move {
+                here.wait();
+                to_b.spawn(async { 1 }).wait() + to_b.spawn_fn(|| 2).wait()
             });
-            tx.send(result.await).unwrap();
-        }));
-        assert_eq!(receive(&rx, "the group's result"), Ok(round));
-    }
+            let on_b = b.spawn(async move {
+                met.wait();
+                to_a.spawn(async { 10 }).wait() + to_a.spawn_fn(|| 20).wait()
+            });
+            assert_eq!(filch::wait((on_a, on_b)), (3, 30));
+            let (to_a, to_b) = (a.handle(), b.handle());
+            let met = Arc::new(Barrier::new(2));
+            let here = met.clone();
+            let on_a = a.spawn_fn(move || {
+                here.wait();
+                to_b.spawn(async { 1 }).wait()
+                    + to_b.block_on(async { filch::spawn_fn(|| 2).await })
+            });
+            let on_b = b.spawn_fn(move || {
+                met.wait();
+                to_a.spawn(async { 10 }).wait() + to_a.block_on_fn(|| filch::spawn_fn(|| 20).wait())
+            });
+            let sums = filch::block_on(async { filch::wait_async((on_a, on_b)).await });
+            assert_eq!(sums, (3, 30));
+        }
+        a.assert_alive();
+        b.assert_alive();
+    });
+}
+
+#[test]
+fn job_claimed_by_a_worker_of_another_runtime_belongs_to_its_own() {
+    watched(|dog| {
+        let (a, b) = (dog.rig(1), dog.rig(1));
+        let ran = Arc::new(AtomicUsize::new(0));
+        for _ in 0..100 {
+            let (to_b, ran) = (b.handle(), ran.clone());
+            let on_a = a.spawn_fn(move || {
+                let job = to_b.spawn_fn(move || {
+                    // Wherever this runs, its children are b's.
+                    drop(filch::spawn_fn(move || ran.fetch_add(1, Ordering::SeqCst)));
+                    filch::Handle::current().config().thread_name.clone()
+                });
+                job.wait()
+            });
+            a.block_on(on_a);
+        }
+        b.drain();
+        assert_eq!(ran.load(Ordering::SeqCst), 100);
+        a.assert_alive();
+    });
 }

@@ -7,9 +7,11 @@
 //!
 //! Not here: what is measured (`scenarios`), in which order (`runner`).
 
+mod filch;
 mod smol;
 mod tokio;
 
+pub use filch::Filch;
 pub use smol::Smol;
 pub use tokio::Tokio;
 

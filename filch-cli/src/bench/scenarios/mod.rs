@@ -19,7 +19,7 @@ mod task_memory;
 mod wake_latency;
 mod yield_many;
 
-use super::peers::{Peer, Smol, Tokio};
+use super::peers::{Filch, Peer, Smol, Tokio};
 use std::time::Duration;
 
 /// A value that a scenario yields.
@@ -111,7 +111,7 @@ pub struct Run {
     pub sample: fn(Load) -> Vec<f64>,
 }
 
-const PEERS: usize = 2;
+const PEERS: usize = 3;
 
 /// The names of all peers, the base first where it takes part.
 pub fn runtimes() -> [&'static str; PEERS] {
@@ -145,7 +145,7 @@ fn entry<S: Scenario>() -> Entry {
         workers: S::WORKERS,
         process: S::PROCESS,
         warm_up: S::WARM_UP,
-        runs: [run::<S, Tokio>(), run::<S, Smol>()],
+        runs: [run::<S, Filch>(), run::<S, Tokio>(), run::<S, Smol>()],
     }
 }
 

@@ -181,7 +181,7 @@ fn mask_smaller_than_the_quota_wins() {
 #[test]
 fn one_cpu_and_an_empty_selection_still_count_as_one() {
     let machine = Machine::read(Path::new("/nonexistent"), vec![]);
-    assert_eq!(machine.mask(), [0]);
+    assert_eq!(machine.mask, [0]);
     assert_eq!(machine.cpus(Within::Mask), 1);
     assert_eq!(machine.cores(Within::Cpus(&[7])), 1);
 }
@@ -227,5 +227,5 @@ fn this_machine_has_a_cpu() {
     let machine = Machine::detect();
     assert!(machine.cpus(Within::Mask) >= machine.cores(Within::Mask));
     assert!(machine.cores(Within::Mask) >= 1);
-    assert!(!machine.mask().is_empty());
+    assert!(!machine.mask.is_empty());
 }

@@ -1,6 +1,6 @@
 use std::{io, thread};
 
-use super::{Level, apply_level, current_affinity, name_with_suffix, set_affinity, set_name};
+use super::{Level, apply_level, current_affinity, name_with_suffix, set_affinity};
 
 /// Levels and affinity stick to a thread, so each test spends one of its own.
 fn on_a_fresh_thread<R: Send>(f: impl FnOnce() -> R + Send) -> R {
@@ -94,16 +94,6 @@ mod linux {
                 io::ErrorKind::InvalidInput
             );
             assert_eq!(current_affinity(), before);
-        });
-    }
-
-    #[test]
-    fn name_reaches_the_kernel_cut_to_fifteen_bytes() {
-        on_a_fresh_thread(|| {
-            set_name("filch-io-123456789").expect("no NUL inside");
-            let comm = std::fs::read_to_string("/proc/thread-self/comm").expect("procfs");
-            assert_eq!(comm.trim_end(), "filch-io-123456");
-            assert_eq!(set_name("a\0b").unwrap_err().kind(), io::ErrorKind::InvalidInput);
         });
     }
 }

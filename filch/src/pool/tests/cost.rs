@@ -60,10 +60,7 @@ fn pairs(name: &str, alloc: impl Fn() -> NonNull<u8>, free: impl Fn(NonNull<u8>)
 fn one_thread() {
     let pool = Pool::new();
     let cache = Cache::new(Arc::clone(&pool));
-    // SAFETY: each cell is freed once, and is of this class and pool.
-    let known = |cell| unsafe { cache.free(cell, SMALL) };
-    pairs("cache, class known", || cache.alloc(SMALL), known);
-    pairs("cache, class looked up", || cache.alloc(SMALL), |cell| free_to(&cache, cell));
+    pairs("cache", || cache.alloc(SMALL), |cell| free_to(&cache, cell));
     pairs("shard", || pool.alloc(SMALL), free);
     pairs("system", system_alloc, system_free);
     drop(cache);
@@ -138,11 +135,7 @@ fn scattered_frees_and_a_sweep() {
     };
     let mut cells: Vec<_> = (0..COUNT).map(|_| cache.alloc(SMALL)).collect();
     scatter(&mut cells);
-    // SAFETY: each cell is freed once, and is of this class and pool.
-    frees("scattered free, class known", &mut cells, &|c| unsafe { cache.free(c, SMALL) });
-    cells.extend((0..COUNT).map(|_| cache.alloc(SMALL)));
-    scatter(&mut cells);
-    frees("scattered free, class looked up", &mut cells, &|c| free_to(&cache, c));
+    frees("scattered free, cache", &mut cells, &|c| free_to(&cache, c));
     cells.extend((0..COUNT).map(|_| system_alloc()));
     scatter(&mut cells);
     frees("scattered free, system", &mut cells, &system_free);

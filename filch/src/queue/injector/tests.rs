@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::base::shim::AtomicUsize;
-use crate::queue::testing::{Node, STRESS, Tally, chain, join_all, node, open};
+use crate::queue::testing::{Node, STRESS, Tally, join_all, node, open};
 
 fn push(injector: &Injector<Node>, n: usize, hint: usize) {
     // SAFETY: a fresh node, left alone until it is popped.
@@ -27,7 +27,7 @@ fn batch_comes_out_oldest_first_and_no_larger_than_asked() {
     assert_eq!(injector.len(), 2);
     assert_eq!(pop_batch(&injector, 9, 0), [3, 4]);
     assert!(injector.is_empty());
-    assert_eq!(pop_batch(&injector, 9, 0), []);
+    assert!(pop_batch(&injector, 9, 0).is_empty());
 }
 
 #[test]
@@ -98,7 +98,7 @@ proptest! {
         let mut next = 0;
         for (is_push, place, size) in steps {
             if is_push {
-                injector.push_chain(chain(next..next + size).unwrap(), place);
+                (next..next + size).for_each(|n| push(&injector, n, place));
                 model[place % shards].extend(next..next + size);
                 next += size;
             } else {

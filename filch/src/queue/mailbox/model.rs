@@ -5,7 +5,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
-use crate::queue::testing::{Node, assert_each_once, chain, explore, node, open};
+use crate::queue::testing::{Node, assert_each_once, explore, node, open};
 
 /// Pops until `items` have come. Waits for stalled pushers by yielding.
 fn receive(mailbox: &Mailbox<Node>, items: usize) -> Vec<usize> {
@@ -27,10 +27,15 @@ fn loom_two_pushers_against_owner() {
         let (one, two) = (Arc::clone(&mailbox), Arc::clone(&mailbox));
         // SAFETY: fresh nodes, left alone until they are popped.
         let one = thread::spawn(move || unsafe { one.push(node(0)) });
-        let two = thread::spawn(move || two.push_chain(chain(1..3).unwrap()));
+        let two = thread::spawn(move || {
+            for n in 1..3 {
+                // SAFETY: a fresh node, left alone until it is popped.
+                unsafe { two.push(node(n)) };
+            }
+        });
         let received = receive(&mailbox, 3);
-        let chained: Vec<_> = received.iter().filter(|&&n| n > 0).collect();
-        assert_eq!(chained, [&1, &2]);
+        let of_two: Vec<_> = received.iter().filter(|&&n| n > 0).collect();
+        assert_eq!(of_two, [&1, &2], "M4");
         assert_each_once(received, 3);
         one.join().unwrap();
         two.join().unwrap();

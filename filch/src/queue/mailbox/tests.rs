@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
-use crate::queue::testing::{Node, STRESS, Tally, chain, join_all, node, open};
+use crate::queue::testing::{Node, STRESS, Tally, join_all, node, open};
 
 /// A mailbox whose test is its owner.
 struct Owned(Mailbox<Node>);
@@ -38,16 +38,6 @@ fn items_come_out_in_push_order() {
     (0..3).for_each(|n| assert_eq!(mailbox.pop(), Some(n)));
     assert_eq!(mailbox.pop(), None);
     assert!(mailbox.0.is_empty());
-}
-
-#[test]
-fn chain_comes_out_in_one_piece_and_in_order() {
-    let mailbox = Owned::new();
-    mailbox.push(0);
-    mailbox.0.push_chain(chain(1..4).unwrap());
-    mailbox.push(4);
-    (0..5).for_each(|n| assert_eq!(mailbox.pop(), Some(n)));
-    assert_eq!(mailbox.pop(), None);
 }
 
 #[test]
@@ -97,9 +87,9 @@ proptest! {
         let mut model = VecDeque::new();
         let mut next = 0;
         for step in steps {
-            // 0..=2: pop; otherwise push a chain of one to three.
+            // 0..=2: pop; otherwise push one to three.
             if let size @ 1.. = step.saturating_sub(2) {
-                mailbox.0.push_chain(chain(next..next + size).unwrap());
+                (next..next + size).for_each(|n| mailbox.push(n));
                 model.extend(next..next + size);
                 next += size;
             } else {
@@ -122,13 +112,7 @@ fn every_item_arrives_once_and_in_its_pushers_order() {
         for pusher in 0..PUSHERS {
             let mailbox = &mailbox;
             pushers.push(s.spawn(move || {
-                let mut numbers = pusher * EACH..(pusher + 1) * EACH;
-                while !numbers.is_empty() {
-                    let piece =
-                        numbers.start..numbers.end.min(numbers.start + numbers.start % 3 + 1);
-                    numbers.start = piece.end;
-                    mailbox.0.push_chain(chain(piece).unwrap());
-                }
+                (pusher * EACH..(pusher + 1) * EACH).for_each(|n| mailbox.push(n));
             }));
         }
         let mut last = [None; PUSHERS];

@@ -1,9 +1,10 @@
 use std::collections::VecDeque;
+use std::hint::spin_loop;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::base::shim::{AtomicBool, spin_loop};
+use crate::base::shim::AtomicBool;
 use crate::queue::testing::{Item, STRESS, Tally, item, join_all, number};
 
 /// A ring whose test is its owner.

@@ -86,12 +86,13 @@ fn a_second_claim_and_a_claim_after_the_start_fail() {
 
 #[test]
 fn birth_and_priority_survive_every_transition() {
-    let s = State::new(State::initial(Priority::Low, u32::MAX));
+    let s = State::new(State::initial(Priority::Low, 4_000_000_000));
     s.add_ref();
     assert_eq!(s.start(), Start::Run);
     assert_eq!(s.pause(), Pause::Idle);
     assert!(!s.unref());
-    assert_eq!(s.birth(), u32::MAX);
+    assert_eq!(s.age_ms(4_000_000_100), 100);
+    assert_eq!(s.age_ms(4_000_000_000), 0);
     assert_eq!(s.priority(), Priority::Low);
     assert!(s.try_pin());
 }
@@ -103,4 +104,15 @@ fn a_dropped_handle_keeps_its_reference_until_the_waiter_is_out() {
     assert_eq!(s.drop_handle(), HandleDrop::AliveWithWaiter);
     assert_eq!(s.refs(), 2);
     assert!(!s.unref());
+}
+
+#[test]
+fn a_claimed_job_that_is_cancelled_while_it_runs_leaves_a_tombstone() {
+    let s = task();
+    assert_eq!(s.claim(), Some(Start::Run));
+    assert_eq!(s.cancel(), Wake::Nothing);
+    assert_eq!(s.finish(), Some(Finished { waiter: false, last: false }));
+    assert_eq!(s.cancel(), Wake::Nothing, "T7");
+    assert_eq!(s.start(), Start::Tombstone, "the body is gone");
+    assert_eq!(s.refs(), 1, "only the handle is left");
 }

@@ -78,7 +78,7 @@ fn loom_claim_vs_start() {
                 }
                 Start::Tombstone => (0, 0),
                 Start::TombstoneLast => (0, 1),
-                Start::Cancelled => unreachable!(),
+                Start::Detached | Start::Cancelled => unreachable!(),
             })
         };
         let mut ran = 0;
@@ -187,5 +187,30 @@ fn loom_cancel_vs_pause() {
         }
         dropped += canceller.join().unwrap();
         assert_eq!(dropped, 1, "the body is dropped exactly once");
+    });
+}
+
+/// A claimed job is cancelled while it runs, and its entry is taken meanwhile: one owner, one end.
+#[test]
+fn loom_cancel_of_a_claimed_job_vs_its_tombstone() {
+    loom::model(|| {
+        let (state, body) = (task(), Body::new());
+        assert_eq!(state.claim(), Some(Start::Run));
+        let canceller = {
+            let state = state.clone();
+            thread::spawn(move || assert_eq!(state.cancel(), Wake::Nothing))
+        };
+        let worker = {
+            let state = state.clone();
+            thread::spawn(move || {
+                let start = state.start();
+                assert!(matches!(start, Start::Tombstone | Start::TombstoneLast), "{start:?}");
+            })
+        };
+        body.poll();
+        let _ = state.finish().expect("the handle lives");
+        canceller.join().unwrap();
+        worker.join().unwrap();
+        assert_eq!(state.refs(), 1, "only the handle is left");
     });
 }

@@ -1,0 +1,6 @@
+// A spawned job may outlive the frame that spawned it, so it cannot borrow from it.
+fn main() {
+    let text = String::from("on the stack");
+    let handle = filch::spawn_fn(|| text.len());
+    handle.wait();
+}
