@@ -13,9 +13,10 @@ use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 
+use crate::base::shim::Mutex;
 use crate::spawn::{self, Place, TaskBuilder};
 use crate::task::context::Frame;
 use crate::task::group::{self, GroupRef, OnPanic, Payload, Tracking};
