@@ -10,9 +10,10 @@ use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 
+use crate::base::shim::Mutex;
 use crate::spawn::{self, Place, TaskBuilder};
 use crate::task::body::{is_cancellation, unwind_cancelled};
 use crate::task::context::Frame;

@@ -1,8 +1,8 @@
 //! The only file that names loom or std's atomics: everything concurrent imports from here.
 //!
 //! Under `--cfg loom` the types are loom's, so that the models in the leaves explore every
-//! interleaving. Under `--cfg filch_tsan` fences become read-modify-writes, because
-//! ThreadSanitizer does not see fences.
+//! interleaving. Under `--cfg filch_tsan` fences become read-modify-writes and locks are our own,
+//! because ThreadSanitizer sees neither fences nor what std does inside its locks.
 //!
 //! Not here: locks for user data (`std::sync::Mutex` is fine where no model needs to see it).
 
@@ -18,15 +18,26 @@ pub(crate) use loom::{
 
 #[cfg(not(loom))]
 pub(crate) use std::{
-    sync::{
-        Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize},
-    },
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize},
     thread::yield_now,
 };
 
-#[cfg(all(not(loom), any(test, not(all(target_os = "linux", target_pointer_width = "64")))))]
+#[cfg(all(not(loom), not(filch_tsan)))]
+pub(crate) use std::sync::{Mutex, MutexGuard};
+
+#[cfg(all(
+    not(loom),
+    not(filch_tsan),
+    any(test, not(all(target_os = "linux", target_pointer_width = "64")))
+))]
 pub(crate) use std::sync::Condvar;
+
+#[cfg(all(not(loom), filch_tsan))]
+mod lock;
+#[cfg(all(not(loom), filch_tsan, test))]
+pub(crate) use lock::Condvar;
+#[cfg(all(not(loom), filch_tsan))]
+pub(crate) use lock::{Mutex, MutexGuard};
 
 pub(crate) use std::sync::atomic::Ordering;
 

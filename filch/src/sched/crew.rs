@@ -11,10 +11,8 @@
 //!
 //! Not here: how threads start (`start`).
 
-use std::sync::Mutex;
-
 use super::shared::{Lane, Shared, lock};
-use crate::base::shim::{AtomicUsize, Ordering, fence};
+use crate::base::shim::{AtomicUsize, Mutex, Ordering, fence};
 
 pub(crate) struct Crew {
     workers: usize,

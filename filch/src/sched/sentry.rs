@@ -49,6 +49,8 @@ pub(crate) fn watch(shared: Arc<Shared>) {
     let lane = &shared.lanes[0];
     while shared.phase() != Phase::Stopped {
         if lane.idle.counts().sentry == crate::idle::Sentry::Unarmed || lane.idle.try_disarm() {
+            // Nobody is awake, so nobody is stuck, whatever the last round saw.
+            lane.crew.set_stuck(0);
             beats.0.clear();
             lane.crew.set_stuck(0);
             shared.rest();

@@ -10,7 +10,7 @@
 //! Not here: anything that happens.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,9 @@ use super::crew::Crew;
 use super::schedule;
 use super::sentry::Sentry;
 use crate::base::rng::{self, Rng};
-use crate::base::shim::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::base::shim::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering,
+};
 use crate::config::Config;
 use crate::config::hooks::{Hooks, PanicInfo, Role, WorkerInfo};
 use crate::idle::Idle;

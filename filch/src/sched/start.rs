@@ -6,16 +6,46 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Sender};
 
 use super::sentry;
 use super::shared::{Lane, Parts, Phase, Shared, lock};
 use super::worker::{Flow, Worker};
+use crate::base::parker::Parker;
+use crate::base::shim::{AtomicUsize, Ordering};
 use crate::base::{barrier, thread};
 use crate::config::hooks::{Role, ThreadHook, WorkerInfo};
 use crate::error::BuildError;
 use crate::task::group::{Group, guard_user_code};
 use crate::task::header::RawTask;
+
+/// How many threads are still to come (L1).
+struct Roll {
+    missing: AtomicUsize,
+    caller: Parker,
+}
+
+/// A thread that is to come; dropped, it is there.
+struct Missing(Arc<Roll>);
+
+impl Roll {
+    /// Waits until all are there.
+    fn wait(&self) {
+        // ORDERING: Acquire pairs with the Release in `Missing::drop`: what each thread did before
+        // it was there is seen.
+        while self.missing.load(Ordering::Acquire) > 0 {
+            self.caller.park();
+        }
+    }
+}
+
+impl Drop for Missing {
+    fn drop(&mut self) {
+        // ORDERING: Release pairs with the Acquire in `Roll::wait`.
+        if self.0.missing.fetch_sub(1, Ordering::Release) == 1 {
+            self.0.caller.unpark();
+        }
+    }
+}
 
 /// Makes a runtime and starts its threads.
 pub(crate) fn start(parts: Parts) -> Result<Arc<Shared>, BuildError> {
@@ -32,35 +62,32 @@ pub(crate) fn start(parts: Parts) -> Result<Arc<Shared>, BuildError> {
 
 impl Shared {
     fn start_all(self: &Arc<Self>) -> Result<(), BuildError> {
-        let (ready, all_ready) = mpsc::channel();
-        let mut started = 0;
+        let workers: usize = self.lanes.iter().map(|lane| lane.workers).sum();
+        let roll = Arc::new(Roll { missing: AtomicUsize::new(workers + 1), caller: Parker::new() });
         for lane in &self.lanes {
             for slot in lane.range.start..lane.range.start + lane.workers {
-                self.start_worker(slot, Some(ready.clone()))?;
-                started += 1;
+                self.start_worker(slot, Some(Missing(roll.clone())))?;
             }
         }
-        let shared = self.clone();
+        let (shared, missing) = (self.clone(), Missing(roll.clone()));
         self.start_thread("sentry".into(), move || {
-            let _ = ready.send(());
-            drop(ready);
+            drop(missing);
             sentry::watch(shared);
         })?;
-        let joined = all_ready.iter().count();
-        debug_assert_eq!(joined, started + 1);
+        roll.wait();
         Ok(())
     }
 
     fn start_worker(
         self: &Arc<Self>,
         slot: usize,
-        ready: Option<Sender<()>>,
+        missing: Option<Missing>,
     ) -> Result<(), BuildError> {
         let info = self.slots[slot].info;
         let shared = self.clone();
         self.start_thread(format!("{}-{}", info.role, info.index), move || {
             shared.set_up_thread(info);
-            run_worker(shared, slot, ready);
+            run_worker(shared, slot, missing);
         })
     }
 
@@ -173,12 +200,10 @@ fn call(hook: &Option<ThreadHook>, info: WorkerInfo) {
     }
 }
 
-fn run_worker(shared: Arc<Shared>, slot: usize, ready: Option<Sender<()>>) {
+fn run_worker(shared: Arc<Shared>, slot: usize, missing: Option<Missing>) {
     let worker = Worker::new(shared.clone(), slot);
     let info = worker.slot().info;
-    if let Some(ready) = ready {
-        let _ = ready.send(());
-    }
+    drop(missing);
     if worker.is_spare() {
         worker.enter(|| worker.run_as_spare());
         worker.leave();

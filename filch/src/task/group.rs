@@ -21,7 +21,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::mem::take;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 
 use crossbeam_utils::CachePadded;
@@ -30,7 +30,7 @@ use super::context;
 use super::count::Count;
 use super::header::{Header, Kind, RawTask, TaskId, TaskRef};
 use super::waker::cancel_task;
-use crate::base::shim::{AtomicBool, Ordering};
+use crate::base::shim::{AtomicBool, Mutex, MutexGuard, Ordering};
 
 /// The payload of a panic.
 pub(crate) type Payload = Box<dyn Any + Send + 'static>;
