@@ -156,7 +156,9 @@ fn a_panicking_hook_does_no_harm() {
 /// The nice value of the calling thread.
 fn nice() -> i32 {
     // SAFETY: getpriority takes integers only.
-    unsafe { libc::getpriority(libc::PRIO_PROCESS as _, libc::gettid() as _) }
+    let thread = unsafe { libc::gettid() };
+    // SAFETY: reads a number of this thread.
+    unsafe { libc::getpriority(libc::PRIO_PROCESS as _, thread as _) }
 }
 
 #[test]
