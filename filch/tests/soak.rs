@@ -13,7 +13,7 @@ use filch::{Builder, Shutdown};
 #[path = "it/storm.rs"]
 mod storm;
 
-use storm::{Lanes, Storm, TellSeed, seed, tasks};
+use storm::{Lanes, Storm, TellSeed, is_about_the_end, seed, tasks};
 
 /// Counts what is allocated.
 struct Counting;
@@ -59,7 +59,7 @@ fn leaves_nothing(what: &str, f: impl FnOnce()) {
 fn silence_expected_panics() {
     let say = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        if panic.payload_as_str() != Some("the runtime has shut down") {
+        if !panic.payload_as_str().is_some_and(is_about_the_end) {
             say(panic);
         }
     }));

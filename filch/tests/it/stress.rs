@@ -1,6 +1,7 @@
 //! Random storms on runtimes of every shape, with every kind of end. The sanitizers run these.
 
 use std::future::poll_fn;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -127,7 +128,8 @@ fn storm_of_wakes_from_everywhere_loses_none() {
     let seed = seed();
     let _tell = TellSeed(seed);
     let rings = (tasks(2_000_000) / 100).max(BELLS);
-    let bells: &'static Vec<Bell> = Box::leak(Box::new((0..BELLS).map(|_| Bell::new()).collect()));
+    static ROW: OnceLock<Vec<Bell>> = OnceLock::new();
+    let bells = ROW.get_or_init(|| (0..BELLS).map(|_| Bell::new()).collect());
     let runtime = Builder::new().workers(2).build().unwrap();
     let listeners: Vec<_> = bells
         .iter()
