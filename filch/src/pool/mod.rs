@@ -122,8 +122,13 @@ impl Pool {
     }
 
     fn alloc_single(self: &Arc<Self>, cell: CellLayout) -> NonNull<u8> {
-        let single = self.take(cell).pop();
-        single.expect("the depot gives at least one cell").hand_out()
+        let mut magazine = self.take(cell);
+        let single = magazine.pop().expect("the depot gives at least one cell");
+        if !magazine.is_empty() {
+            // The shards are closed and the depot is not yet: it gave a whole magazine.
+            self.put(cell.class(), magazine);
+        }
+        single.hand_out()
     }
 
     /// A cell for a thread that has no cache; its first word is zero.
