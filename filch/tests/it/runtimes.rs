@@ -155,8 +155,10 @@ fn a_panicking_hook_does_no_harm() {
 
 /// The nice value of the calling thread.
 fn nice() -> i32 {
+    // SAFETY: gettid takes nothing and cannot fail.
+    let thread = unsafe { libc::gettid() };
     // SAFETY: getpriority takes integers only.
-    unsafe { libc::getpriority(libc::PRIO_PROCESS as _, libc::gettid() as _) }
+    unsafe { libc::getpriority(libc::PRIO_PROCESS as _, thread as _) }
 }
 
 #[test]
