@@ -6,9 +6,6 @@
 //! U3. The first of the body's error and the children's errors is the result.
 //! U4. The group begins where its future is first polled: one that never is holds nothing up.
 
-#[cfg(test)]
-mod tests;
-
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -18,6 +15,7 @@ use std::task::{Context, Poll};
 
 use crate::base::shim::Mutex;
 use crate::spawn::{self, Place, TaskBuilder};
+use crate::task::body::{is_cancellation, unwind_cancelled};
 use crate::task::context::Frame;
 use crate::task::group::{self, GroupRef, OnPanic, Payload, Tracking};
 use crate::task::join::JoinHandle;
@@ -230,6 +228,8 @@ where
             let end = match group.poll_body(body, cx) {
                 Ok(Poll::Pending) => return Poll::Pending,
                 Ok(Poll::Ready(result)) => Ok(result.map_err(|error| group.fail(error)).ok()),
+                // The body waited for a child that was cancelled with the rest.
+                Err(payload) if is_cancellation(&payload) => Ok(None),
                 Err(payload) => {
                     group.inner.cancel();
                     Err(payload)
@@ -282,7 +282,9 @@ impl<E> Group<E> {
                 match (error, value) {
                     (Some(error), _) => Err(error),
                     (None, Some(value)) => Ok(value),
-                    (None, None) => unreachable!("a body without a value has left an error"),
+                    (None, None) => unwind_cancelled(
+                        "the group was cancelled while its body waited for one of its children",
+                    ),
                 }
             }
         }
@@ -313,3 +315,6 @@ impl<T, E, B> Drop for GroupFuture<T, E, B> {
         inner.orphan();
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

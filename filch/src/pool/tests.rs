@@ -9,7 +9,6 @@ use std::thread;
 use super::class::{CAPACITY, CLASSES, Class, trim_floor};
 use super::{Cache, CellLayout, Pool, PoolStats};
 
-mod cost;
 mod random;
 
 const SMALL: CellLayout = CellLayout::new(256, 8);

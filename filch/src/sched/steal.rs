@@ -56,7 +56,7 @@ impl Worker {
             if self.has_private() {
                 break;
             }
-            if attempt == tries
+            if attempt >= tries
                 && let Some(task) = self.next_low()
             {
                 return Found::Task(task);

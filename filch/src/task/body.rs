@@ -53,6 +53,20 @@ impl Panicked {
 /// The payload of an unwinding that is a cancellation.
 struct CancelledHere;
 
+/// Whether an unwinding is a cancellation.
+pub(crate) fn is_cancellation(payload: &Payload) -> bool {
+    payload.is::<CancelledHere>()
+}
+
+/// Unwinds as cancelled if the current group is: whoever waits here goes with the rest.
+pub(crate) fn unwind_with_the_group() {
+    let group = context::with(|cx| cx.group.get());
+    // SAFETY: X2, whoever set it keeps the group.
+    if unsafe { group.as_ref() }.is_some_and(Group::is_cancelled) {
+        std::panic::resume_unwind(Box::new(CancelledHere));
+    }
+}
+
 /// Unwinds the running task as cancelled; outside of a task, panics with the reason.
 #[track_caller]
 pub(crate) fn unwind_cancelled(why: &str) -> ! {
@@ -246,7 +260,7 @@ impl<B: Body> Cell<B> {
         let outcome = match result {
             Ok(Poll::Pending) => return Self::pend(task),
             Ok(Poll::Ready(value)) => Ok(value),
-            Err(payload) if payload.is::<CancelledHere>() => Err(Failure::Cancelled),
+            Err(payload) if is_cancellation(&payload) => Err(Failure::Cancelled),
             Err(payload) => {
                 // SAFETY: we run the task, so its cell is there.
                 let header = unsafe { task.header() };

@@ -18,7 +18,7 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 
-use super::body::{Failure, Outcome as Stored};
+use super::body::{Failure, Outcome as Stored, unwind_with_the_group};
 use super::budget;
 use super::group::guard_user_code;
 use super::header::{Header, RawTask, TaskId};
@@ -343,7 +343,10 @@ impl JoinError {
     pub(crate) fn resume(self) -> ! {
         match self.failure {
             Failure::Panicked(panicked) => resume_unwind(panicked.fallout.payload),
-            Failure::Cancelled => panic!("task {} was cancelled", self.id),
+            Failure::Cancelled => {
+                unwind_with_the_group();
+                panic!("task {} was cancelled", self.id)
+            }
         }
     }
 }

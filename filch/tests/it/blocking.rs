@@ -96,11 +96,11 @@ fn foreign_thread_that_waits_uses_no_processor_time() {
     }
 }
 
-/// A way to wait, with its name.
-type Wait = (&'static str, fn() -> u32);
+/// What a wait is called, and the wait.
+type NamedWait = (&'static str, fn() -> u32);
 
 /// Ways to wait for work of both lanes.
-const WAITS: [Wait; 7] = [
+const WAITS: [NamedWait; 7] = [
     ("wait for a future", || filch::spawn(async { 1 }).wait()),
     ("wait for a job", || filch::spawn_fn(|| 1).wait()),
     ("wait for both", || {

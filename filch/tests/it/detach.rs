@@ -114,15 +114,17 @@ fn children_of_a_detached_task_are_the_runtimes() {
         let runtime = dog.rig(2);
         let (gate, drops) = (Gate::default(), Drops::default());
         runtime.block_on(async {
-            let (inner, token) = (gate.clone(), drops.token());
-            filch::spawn(async move {
-                filch::yield_now().await;
+            let (inner, token, detached) = (gate.clone(), drops.token(), Gate::default());
+            let wait = detached.clone();
+            let task = filch::spawn(async move {
+                wait.await;
                 drop(filch::spawn(async move {
                     inner.await;
                     drop(token);
                 }));
-            })
-            .detach();
+            });
+            task.detach();
+            detached.open();
         });
         until(|| gate.waiters() == 1);
         assert_eq!(drops.count(), 0);

@@ -655,3 +655,33 @@ fn waiter_that_is_gone_before_its_wake_returns_is_not_touched_again() {
         runtime.assert_alive();
     });
 }
+
+#[test]
+fn error_of_a_sibling_is_the_result_while_the_body_awaits_another_child() {
+    watched(|dog| {
+        let runtime = dog.rig(2);
+        let result: Result<(), String> = runtime.block_on(filch::group(async |g| {
+            let endless = g.spawn(std::future::pending::<Result<(), String>>());
+            drop(g.spawn(async { Err::<(), _>("first".to_owned()) }));
+            endless.await;
+            Ok(())
+        }));
+        assert_eq!(result, Err("first".to_owned()));
+    });
+}
+
+#[test]
+fn body_that_cancels_its_group_and_awaits_a_child_is_cancelled_with_it() {
+    watched(|dog| {
+        let runtime = dog.rig(2);
+        let outcome = runtime
+            .spawn(filch::group(async |g| {
+                let endless = g.spawn(std::future::pending::<Result<(), String>>());
+                g.cancel();
+                endless.await;
+                Ok(())
+            }))
+            .wait_outcome();
+        assert!(outcome.unwrap_err().is_cancelled());
+    });
+}

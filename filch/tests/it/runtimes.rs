@@ -155,9 +155,9 @@ fn a_panicking_hook_does_no_harm() {
 
 /// The nice value of the calling thread.
 fn nice() -> i32 {
-    // SAFETY: gettid takes nothing and cannot fail.
-    let thread = unsafe { libc::gettid() };
     // SAFETY: getpriority takes integers only.
+    let thread = unsafe { libc::gettid() };
+    // SAFETY: reads a number of this thread.
     unsafe { libc::getpriority(libc::PRIO_PROCESS as _, thread as _) }
 }
 

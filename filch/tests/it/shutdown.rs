@@ -464,7 +464,6 @@ fn wakers_and_handles_outlive_their_runtime() {
     drop(runtime);
     for waker in wakers.lock().unwrap().drain(..) {
         waker.wake_by_ref();
-        drop(waker.clone());
         waker.wake();
     }
     assert_eq!(finished.wait(), "value");
