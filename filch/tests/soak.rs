@@ -82,6 +82,10 @@ fn ten_million_tasks_leave_no_task_and_no_byte_behind() {
     leaves_nothing("a storm on one thread", || {
         single.rage(Builder::new().single_thread(true), 8, Shutdown::Drain);
     });
+    leaves_nothing("a runtime that cannot start", || {
+        // No thread has a stack of half the address space.
+        Builder::new().workers(2).stack_size(1 << 47).build().unwrap_err();
+    });
     leaves_nothing("runtimes with tasks that never end", || {
         for _ in 0..20 {
             let runtime = Builder::new().workers(2).build().unwrap();

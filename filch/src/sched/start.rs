@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::sentry;
 use super::shared::{Lane, Parts, Phase, Shared, lock};
+use super::shutdown::Shutdown;
 use super::worker::{Flow, Worker};
 use crate::base::parker::Parker;
 use crate::base::shim::{AtomicUsize, Ordering};
@@ -54,7 +55,7 @@ pub(crate) fn start(parts: Parts) -> Result<Arc<Shared>, BuildError> {
     match shared.start_all() {
         Ok(()) => Ok(shared),
         Err(error) => {
-            shared.stop_threads();
+            let _ = shared.shut_down(Shutdown::Abort);
             Err(error)
         }
     }

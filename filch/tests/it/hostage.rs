@@ -273,32 +273,37 @@ fn spares_of_stuck_workers_go_afterwards() {
     }
 }
 
-/// Two tasks that wake each other live in the newest-task slot; the ring has its turn.
+/// Two tasks that wake each other live in the newest-task slot; the ring has its turn after three.
 #[test]
 fn a_ping_pong_does_not_starve_the_ring() {
+    const WARM: usize = 100;
     let runtime = runtime(1);
-    let stop = Arc::new(AtomicBool::new(false));
     let wakers: Arc<Mutex<[Option<Waker>; 2]>> = Arc::default();
+    let (polls, ran_at) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let player = |me: usize| {
-        let (stop, wakers) = (stop.clone(), wakers.clone());
+        let (wakers, polls, ran_at) = (wakers.clone(), polls.clone(), ran_at.clone());
         poll_fn(move |cx| {
-            let mut wakers = wakers.lock().unwrap();
-            wakers[me] = Some(cx.waker().clone());
-            let other = wakers[1 - me].take();
-            drop(wakers);
-            other.unwrap_or_else(|| cx.waker().clone()).wake();
-            if stop.load(Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }
+            if polls.fetch_add(1, Ordering::SeqCst) + 1 == WARM {
+                // The wake below displaces it from the slot into the ring.
+                let (polls, ran_at) = (polls.clone(), ran_at.clone());
+                let note = move || ran_at.store(polls.load(Ordering::SeqCst), Ordering::SeqCst);
+                drop(filch::spawn(async move { note() }));
+            }
+            let other = {
+                let mut wakers = wakers.lock().unwrap();
+                wakers[me] = Some(cx.waker().clone());
+                wakers[1 - me].clone()
+            };
+            if let Some(other) = other {
+                other.wake();
+            }
+            if ran_at.load(Ordering::SeqCst) > 0 { Poll::Ready(()) } else { Poll::Pending }
         })
     };
-    let done = Arc::new(AtomicBool::new(false));
-    let (ping, pong) = (player(0), player(1));
-    let noted = done.clone();
-    drop(runtime.spawn(async move {
-        drop(filch::spawn(async move { noted.store(true, Ordering::SeqCst) }));
-        // These displace it from the slot into the ring.
-        drop(filch::spawn(ping));
-        drop(filch::spawn(pong));
-    }));
-    eventually("the task in the ring ran", || done.load(Ordering::SeqCst));
-    stop.store(true, Ordering::SeqCst);
+    let (ping, pong) = (runtime.spawn(player(0)), runtime.spawn(player(1)));
+    eventually("the task in the ring ran", || ran_at.load(Ordering::SeqCst) > 0);
+    filch::wait((ping, pong));
+    let between = ran_at.load(Ordering::SeqCst) - WARM;
+    // One more may come between by the periodic look.
+    assert!(between <= runtime.config().slot_streak + 1, "{between} polls came first");
 }
