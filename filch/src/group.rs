@@ -304,13 +304,12 @@ impl Drop for OwnersUnit<'_> {
 impl<T, E, B> Drop for GroupFuture<T, E, B> {
     fn drop(&mut self) {
         let Some(Group { inner, .. }) = &self.group else { return };
-        match self.stage {
+        // U2; the unit goes last, so that the parent is still there for a panic.
+        let _unit = match self.stage {
             Stage::Over => return,
-            // SAFETY: the group's first unit, given up once; only `poll` gives it up otherwise.
-            Stage::Body { .. } => unsafe { group::Group::leave(Arc::as_ptr(inner)) },
-            Stage::Waiting { .. } => {}
-        }
-        // U2.
+            Stage::Body { .. } => Some(OwnersUnit(inner)),
+            Stage::Waiting { .. } => None,
+        };
         inner.cancel();
         inner.orphan();
     }

@@ -17,7 +17,7 @@ use crate::block_on::{in_group, tracking_here};
 use crate::sched::shared::Shared;
 use crate::spawn::{self, Order};
 use crate::task::body::{self, FutureBody, JobBody};
-use crate::task::group::GroupRef;
+use crate::task::group::{GroupRef, guard_user_code};
 
 /// Where children that borrow are spawned; see [`scope`].
 ///
@@ -80,6 +80,8 @@ pub fn scope<'scope, R>(body: impl FnOnce(&Scope<'scope>) -> R) -> R {
     });
     // ORDERING: Relaxed, the end of the group orders it.
     if !complete.load(Ordering::Relaxed) {
+        // Not while it unwinds: a second panic would end the process.
+        guard_user_code(|| drop(value));
         body::unwind_cancelled("the scope was cancelled: not all of its children ran to their end");
     }
     value

@@ -52,7 +52,6 @@ pub(crate) fn watch(shared: Arc<Shared>) {
             // Nobody is awake, so nobody is stuck, whatever the last round saw.
             lane.crew.set_stuck(0);
             beats.0.clear();
-            lane.crew.set_stuck(0);
             shared.rest();
             continue;
         }

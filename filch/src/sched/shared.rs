@@ -222,8 +222,8 @@ impl Shared {
         let now = self.clock.now();
         let ms = now.saturating_duration_since(self.started).as_millis() as u32;
         if ms != self.now_ms() {
-            // ORDERING: Relaxed, a coarse time publishes nothing.
-            self.now_ms.store(ms, Ordering::Relaxed);
+            // ORDERING: Relaxed, a coarse time publishes nothing; it never goes back.
+            self.now_ms.fetch_max(ms, Ordering::Relaxed);
         }
         now
     }

@@ -247,6 +247,8 @@ impl Worker {
             if !self.is_stopped() {
                 self.park(Some(keep_alive));
             }
+            // An event core may have woken tasks meanwhile.
+            self.offer_newest();
             let goes = shared.clock.now() >= until || self.is_stopped();
             if lane.crew.was_summoned(self.index()) || (goes && !lane.crew.retire(self.index())) {
                 self.join_lane();

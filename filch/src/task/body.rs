@@ -70,6 +70,7 @@ pub(crate) fn unwind_with_the_group() {
 /// Unwinds the running task as cancelled; outside of a task, panics with the reason.
 #[track_caller]
 pub(crate) fn unwind_cancelled(why: &str) -> ! {
+    unwind_with_the_group();
     if context::with(|cx| cx.task.get()).is_null() {
         panic!("{why}");
     }
@@ -311,7 +312,9 @@ impl<B: Body> Cell<B> {
     unsafe fn drop_body(task: RawTask) {
         // SAFETY: T2, the caller owns the body, and drops it once.
         let drop = || unsafe { Self::body(task).drop_in_place() };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(drop)) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(drop))
+            && !is_cancellation(&payload)
+        {
             // SAFETY: not DONE yet, the task holds a unit (H3).
             let header = unsafe { task.header() };
             // SAFETY: as above.
