@@ -28,7 +28,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
 use std::rc::{Rc, Weak};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ use super::shared::{Parts, Phase, Shared, lock};
 use super::worker::{Served, Worker};
 use crate::base::barrier;
 use crate::base::rng::Rng;
-use crate::base::shim::Ordering;
+use crate::base::shim::{Mutex, Ordering};
 use crate::config::Config;
 use crate::config::hooks::Hooks;
 use crate::idle::{Counts, Ticket};

@@ -1,11 +1,12 @@
 //! Tests of the scheduler, on the rig.
 
 use std::future::poll_fn;
-use std::sync::Mutex;
+
 use std::task::{Poll, Waker};
 
 use super::rig::{Log, Rig};
 use super::shared::lock;
+use crate::base::shim::Mutex;
 use crate::spawn::yield_now;
 use crate::task::join::JoinHandle;
 use crate::task::state::Priority;

@@ -5,10 +5,11 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::Gate;
 use crate::base::rng::Rng;
+use crate::base::shim::Mutex;
 use crate::config::Config;
 use crate::group::group;
 use crate::sched::rig::{Rig, config};

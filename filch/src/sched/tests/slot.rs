@@ -1,9 +1,10 @@
 //! The newest-task slot: its turn is bounded, thieves leave it alone, the sentry empties it.
 
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 
+use crate::base::shim::Mutex;
 use crate::config::Config;
 use crate::idle::Sentry;
 use crate::sched::crew::Summons;
