@@ -65,7 +65,7 @@ pub fn block_on_fn<T>(body: impl FnOnce() -> T) -> T {
 #[track_caller]
 fn in_current_group<T>(body: impl FnOnce() -> T) -> T {
     let parent = spawn::current(|_, group, _| group.to_ref());
-    in_group(&parent, Tracking::No, |_| body())
+    in_group(&parent, tracking_of_block_on(), |_| body())
 }
 
 /// Runs `body` in a fresh group inside `parent` (O1 to O3).
@@ -125,6 +125,17 @@ pub(crate) fn run_here<F: Future>(future: F) -> F::Output {
             return value;
         }
         sleeper.sleep();
+    }
+}
+
+/// How a `block_on` on this thread finds the jobs that it waits for. A worker must find them
+/// wherever they lie (a high or low one is in no deque), because there may be no spare left to run
+/// them; a foreign thread that waits takes nobody's place, so its tasks need no list.
+pub(crate) fn tracking_of_block_on() -> Tracking {
+    // SAFETY: used within this call only.
+    match unsafe { Worker::current() } {
+        Some(_) => Tracking::Yes,
+        None => Tracking::No,
     }
 }
 

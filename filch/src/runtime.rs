@@ -9,7 +9,7 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
 use crate::base::barrier;
-use crate::block_on::{in_group, run_here};
+use crate::block_on::{in_group, run_here, tracking_of_block_on};
 use crate::builder::Builder;
 use crate::config::{Config, Role};
 use crate::error::BuildError;
@@ -19,7 +19,6 @@ use crate::sched::shutdown::{Shutdown, ShutdownReport, TaskInfo};
 use crate::sched::start;
 use crate::spawn::{Place, TaskBuilder};
 use crate::task::context;
-use crate::task::group::Tracking;
 use crate::task::join::JoinHandle;
 
 /// A set of workers with its tasks. Several may live in one process.
@@ -276,7 +275,7 @@ impl Handle {
     /// If the future or a descendant panics, or the runtime has shut down.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        in_group(&self.0.root, Tracking::No, |_| run_here(future))
+        in_group(&self.0.root, tracking_of_block_on(), |_| run_here(future))
     }
 
     /// Runs a closure on this thread, with this runtime for what it spawns; see
@@ -292,7 +291,7 @@ impl Handle {
     /// If the closure or a descendant panics, or the runtime has shut down.
     #[track_caller]
     pub fn block_on_fn<T>(&self, body: impl FnOnce() -> T) -> T {
-        in_group(&self.0.root, Tracking::No, |_| body())
+        in_group(&self.0.root, tracking_of_block_on(), |_| body())
     }
 
     /// The configuration in use, with nothing left open.

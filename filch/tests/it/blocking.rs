@@ -316,3 +316,23 @@ fn owner_of_a_group_that_ends_on_an_idle_worker_runs_on() {
         assert_eq!(receive(&rx, "the group's result"), Ok(round));
     }
 }
+
+#[test]
+fn block_on_with_no_spare_left_runs_its_own_jobs_of_every_priority() {
+    let runtime =
+        Builder::new().io_workers(1).compute_workers(1).compute_spares(0).build().unwrap();
+    let ran = Arc::new(AtomicUsize::new(0));
+    let inside = ran.clone();
+    let job = runtime.spawn_fn(move || {
+        filch::block_on_fn(|| {
+            for priority in [filch::Priority::Low, filch::Priority::Normal, filch::Priority::High] {
+                let ran = inside.clone();
+                drop(filch::task().priority(priority).spawn_fn(move || {
+                    ran.fetch_add(1, Ordering::SeqCst);
+                }));
+            }
+        });
+        inside.load(Ordering::SeqCst)
+    });
+    assert_eq!(runtime.block_on(job), 3);
+}
