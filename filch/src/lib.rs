@@ -80,6 +80,9 @@ mod group;
 mod scope;
 
 #[cfg(not(loom))]
+mod fork;
+
+#[cfg(not(loom))]
 mod runtime;
 
 #[cfg(not(loom))]
@@ -151,6 +154,8 @@ pub use builder::Builder;
 pub use config::{Affinity, Config, Level, PanicInfo, Role, WorkerInfo};
 #[cfg(not(loom))]
 pub use error::{BuildError, ConfigError};
+#[cfg(not(loom))]
+pub use fork::join;
 #[cfg(not(loom))]
 pub use group::{Group, GroupFuture, group};
 #[cfg(not(loom))]
