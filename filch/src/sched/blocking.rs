@@ -1,7 +1,8 @@
 //! How a thread waits without stalling the others.
 //!
 //! B1. A waiter runs a job only if it is what it waits for (claimed through its handle) or belongs
-//!     to the awaited group: never unrelated work under the waiter's locks.
+//!     to the awaited group: never unrelated work under the waiter's locks. A job that was detached
+//!     is nobody's to wait for, so it is not run but let go.
 //! B2. Before a worker blocks, its ledger is settled (C4), what lies in its newest-task slot is in
 //!     its ring, and somebody is told, so that nothing ready depends on the sleeper.
 //! B3. While a worker blocks it is out of its crew, so a spare comes if work is ready.
@@ -21,7 +22,7 @@ use crate::base::parker::{Parker, Unparked};
 use crate::base::shim::{Ordering, fence};
 use crate::task::group::{Group, GroupRef};
 use crate::task::header::{Kind, RawTask};
-use crate::task::state::Start;
+use crate::task::state::{PutBack, Start};
 
 /// A thread's place to sleep in, with a waker to end it.
 pub(crate) struct Sleeper {
@@ -106,10 +107,13 @@ impl Worker {
     }
 
     /// Takes the newest job of `group` out of this worker's deque (B1). Jobs of others may lie on
-    /// top of it: they are put back as they were.
-    fn pop_job_of(&self, group: *const Group) -> Option<RawTask> {
+    /// top of it, at most `depth`: they are put back as they were.
+    fn pop_job_of(&self, group: *const Group, depth: usize) -> Option<RawTask> {
         let mut strangers = Vec::new();
         let found = loop {
+            if strangers.len() > depth {
+                break None;
+            }
             let Some(job) = self.next_job() else { break None };
             // SAFETY: T4, the entry keeps the cell alive.
             if std::ptr::eq(unsafe { job.header() }.group_ptr(), group) {
@@ -155,11 +159,19 @@ pub(crate) fn wait_for_group(group: &GroupRef) {
 /// Runs one job of the group, if this thread can get at one.
 fn help(group: &GroupRef) -> bool {
     let shared: *const Shared = group.home().shared.cast();
+    // What lies deeper is found in the list, without a search for each job of it.
+    let depth = if group.is_tracked() { 0 } else { usize::MAX };
     // SAFETY: used only while this call lasts.
     if let Some(worker) = unsafe { Worker::of_runtime(shared) }
-        && let Some(job) = worker.pop_job_of(Arc::as_ptr(group))
+        && let Some(job) = worker.pop_job_of(Arc::as_ptr(group), depth)
     {
-        worker.run(job);
+        // SAFETY: T4, the entry keeps the cell alive.
+        match unsafe { job.header() }.state.start() {
+            // SAFETY: `start` gave us the body.
+            Start::Detached => unsafe { let_go(job) },
+            // SAFETY: that was the start.
+            start => unsafe { worker.run_started(job, start) },
+        }
         return true;
     }
     while let Some(member) = group.newest_job() {
@@ -187,10 +199,33 @@ pub(crate) fn claim_and_run(task: RawTask) -> bool {
     if header.vtable.kind != Kind::Job {
         return false;
     }
-    let Some(start) = header.state.claim() else { return false };
-    // SAFETY: claimed just now.
-    unsafe { run_here(task, start) };
+    match header.state.claim() {
+        None => return false,
+        // SAFETY: the claim gave us the body.
+        Some(Start::Detached) => unsafe { let_go(task) },
+        // SAFETY: claimed just now.
+        Some(start) => unsafe { run_here(task, start) },
+    }
     true
+}
+
+/// Moves a job that was detached before it started to the runtime's own group, and leaves it to
+/// others: nobody waits for it (B1).
+///
+/// # Safety
+/// The body of `task` is the caller's, who gives it up.
+unsafe fn let_go(task: RawTask) {
+    // SAFETY: T2, the body is ours, so the task is not DONE and the cell is alive.
+    let header = unsafe { task.header() };
+    // D2: once it is back in its queue, the task may end, and its runtime with it.
+    // SAFETY: the unit of the task keeps its group, and that the runtime (S1).
+    let shared = unsafe { Shared::to_arc(header.group().home().shared.cast()) };
+    // SAFETY: the body is ours, and no frame was entered for it.
+    unsafe { shared.adopt(header) };
+    if header.state.put_back() == PutBack::Push {
+        // SAFETY: the entry is ours to push (T3).
+        unsafe { shared.root.home().schedule(task) };
+    }
 }
 
 /// # Safety

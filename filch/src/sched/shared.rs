@@ -178,6 +178,19 @@ impl Shared {
         unsafe { Arc::from_raw(shared) }
     }
 
+    /// Moves a detached task to the runtime's own group, unless it is there.
+    ///
+    /// # Safety
+    /// The caller owns the body and has not entered a frame for it.
+    pub(crate) unsafe fn adopt(&self, header: &Header) {
+        let root = Arc::as_ptr(&self.root);
+        if header.group_ptr() != root {
+            self.root.enter();
+            // SAFETY: by the caller's promise; the unit is that just taken.
+            unsafe { header.rehome(root) };
+        }
+    }
+
     /// The lane that runs tasks of this kind.
     #[inline]
     pub(crate) fn lane_of(&self, kind: Kind) -> &Lane {

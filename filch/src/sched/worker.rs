@@ -418,16 +418,21 @@ impl Worker {
             self.stop_searching();
         }
         // SAFETY: T4, the entry keeps the cell alive.
+        let start = unsafe { task.header() }.state.start();
+        // SAFETY: that was the start.
+        unsafe { self.run_started(task, start) };
+    }
+
+    /// # Safety
+    /// `start` is what [`crate::task::state::State::start`] has just returned.
+    pub(super) unsafe fn run_started(&self, task: RawTask, start: Start) {
+        // SAFETY: T4, the entry keeps the cell alive.
         let header = unsafe { task.header() };
-        let start = match header.state.start() {
+        let start = match start {
             Start::Run | Start::Detached if self.aborting.get() => Start::Cancelled,
             Start::Detached => {
-                let root = Arc::as_ptr(&self.shared.root);
-                if header.group_ptr() != root {
-                    self.shared.root.enter();
-                    // SAFETY: `start` gave us the body, and the unit is that just taken.
-                    unsafe { header.rehome(root) };
-                }
+                // SAFETY: `start` gave us the body, and no frame was entered for it.
+                unsafe { self.shared.adopt(header) };
                 Start::Run
             }
             Start::Tombstone => return,

@@ -32,6 +32,8 @@ pub(crate) struct Context {
     pub(crate) group: Cell<*const Group>,
     /// Runtimes of enclosing frames other than that of `group` (X4).
     outer: Cell<*const Outer>,
+    /// How many `block_on` and `scope` the thread is inside of, their waits included.
+    pub(crate) waits: Cell<usize>,
     /// The task that runs on this thread, or null.
     pub(crate) task: Cell<*const Header>,
     /// Operations left before the running task should let others go first.
@@ -52,6 +54,7 @@ thread_local! {
             cache: Cell::new(ptr::null()),
             group: Cell::new(ptr::null()),
             outer: Cell::new(ptr::null()),
+            waits: Cell::new(0),
             task: Cell::new(ptr::null()),
             budget: Cell::new(u32::MAX),
             yielded: Cell::new(false),
