@@ -83,6 +83,9 @@ mod scope;
 mod fork;
 
 #[cfg(not(loom))]
+mod job;
+
+#[cfg(not(loom))]
 mod runtime;
 
 #[cfg(not(loom))]
@@ -174,6 +177,8 @@ pub use spawn::{
 };
 #[cfg(not(loom))]
 pub use task::header::TaskId;
+#[cfg(not(loom))]
+pub use task::job::Job;
 #[cfg(not(loom))]
 pub use task::join::{JoinError, JoinHandle, Outcome};
 #[cfg(not(loom))]

@@ -416,7 +416,7 @@ pub(crate) fn current<R>(f: impl FnOnce(&Shared, &Group, Member) -> R) -> R {
 }
 
 /// Takes a unit for a new task (P1, P2).
-fn admit(shared: &Shared, group: &Group, member: Member) -> bool {
+pub(crate) fn admit(shared: &Shared, group: &Group, member: Member) -> bool {
     match member {
         Member::Yes => {
             group.enter();
@@ -435,17 +435,7 @@ pub(crate) fn create<B: Body>(
 ) -> JoinHandle<B::Output> {
     // SAFETY: used within this call only.
     let worker = unsafe { Worker::of_runtime(shared) };
-    let layout = const { CellLayout::of::<Cell<B>>() };
-    let cell = match worker {
-        Some(worker) => worker.cache().alloc(layout),
-        None => {
-            if shared.is_asleep() {
-                // And the coarse clock with it.
-                shared.tell_time();
-            }
-            shared.pool.alloc(layout)
-        }
-    };
+    let cell = alloc(shared, worker, const { CellLayout::of::<Cell<B>>() });
     let birth = Birth {
         group: std::ptr::from_ref(group),
         id: context::with(|cx| cx.fresh_id()),
@@ -468,6 +458,21 @@ pub(crate) fn create<B: Body>(
         None => shared.inject(task),
     }
     handle
+}
+
+/// Memory for a task, from the worker's own cache where there is one.
+#[inline]
+pub(crate) fn alloc(shared: &Shared, worker: Option<&Worker>, layout: CellLayout) -> NonNull<u8> {
+    match worker {
+        Some(worker) => worker.cache().alloc(layout),
+        None => {
+            if shared.is_asleep() {
+                // And the coarse clock with it.
+                shared.tell_time();
+            }
+            shared.pool.alloc(layout)
+        }
+    }
 }
 
 /// Makes a task of a refused body only to end it as cancelled, so that its handle can say so.

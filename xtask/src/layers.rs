@@ -52,6 +52,8 @@ const TABLE: &[(&str, Knows)] = &[
     ("group", All),
     ("scope", All),
     ("fork", All),
+    ("job", All),
+    ("cpu", All),
     ("par", All),
     ("graph", All),
     ("time", All),

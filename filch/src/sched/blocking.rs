@@ -22,6 +22,7 @@ use crate::base::parker::{Parker, Unparked};
 use crate::base::shim::{Ordering, fence};
 use crate::task::group::{Group, GroupRef};
 use crate::task::header::{Kind, RawTask};
+use crate::task::job::Job;
 use crate::task::state::{PutBack, Start};
 
 /// A thread's place to sleep in, with a waker to end it.
@@ -106,17 +107,22 @@ impl Worker {
         }
     }
 
-    /// Takes the newest job of `group` out of this worker's deque (B1). Jobs of others may lie on
-    /// top of it, at most `depth`: they are put back as they were.
+    /// Takes the newest job of `group` out of this worker's deque (B1).
     fn pop_job_of(&self, group: *const Group, depth: usize) -> Option<RawTask> {
+        // SAFETY: T4, the entry keeps the cell alive.
+        self.pop_job_where(depth, |job| std::ptr::eq(unsafe { job.header() }.group_ptr(), group))
+    }
+
+    /// Takes the newest job that is `wanted` out of this worker's deque (B1). Others may lie on top
+    /// of it, at most `depth`: they are put back as they were.
+    fn pop_job_where(&self, depth: usize, wanted: impl Fn(RawTask) -> bool) -> Option<RawTask> {
         let mut strangers = Vec::new();
         let found = loop {
             if strangers.len() > depth {
                 break None;
             }
             let Some(job) = self.next_job() else { break None };
-            // SAFETY: T4, the entry keeps the cell alive.
-            if std::ptr::eq(unsafe { job.header() }.group_ptr(), group) {
+            if wanted(job) {
                 break Some(job);
             }
             strangers.push(job);
@@ -180,6 +186,45 @@ fn help(group: &GroupRef) -> bool {
         }
     }
     false
+}
+
+/// Blocks until `job` and all below it have ended, helping with jobs below it (B1).
+pub(crate) fn wait_for_job(job: &Job) {
+    claim_and_run(job.raw());
+    loop {
+        if job.is_closed() {
+            return;
+        }
+        Group::settle();
+        if !help_below(job) {
+            break;
+        }
+    }
+    wait_while(|waker| job.add_waiter(waker));
+}
+
+/// Runs one job below `root` that lies in this worker's deque.
+fn help_below(root: &Job) -> bool {
+    // SAFETY: used only while this call lasts.
+    let Some(worker) = (unsafe { Worker::current() }) else { return false };
+    let below = |job: RawTask| {
+        // SAFETY: T4, the entry keeps the cell alive.
+        let Some(tree) = &unsafe { job.header() }.vtable.tree else { return false };
+        // SAFETY: as above, and the root is the caller's.
+        unsafe { (tree.is_below)(job, root.raw()) }
+    };
+    let Some(job) = worker.pop_job_where(usize::MAX, below) else { return false };
+    worker.run(job);
+    true
+}
+
+/// Runs a job in place that was launched for it. The caller keeps the cell alive.
+///
+/// # Safety
+/// The body of `job` is the caller's, and `start` is `Run` or `Cancelled`.
+pub(crate) unsafe fn run_launched(job: &Job, start: Start) {
+    // SAFETY: by the caller's promise.
+    unsafe { run_here(job.raw(), start) };
 }
 
 /// Whether `task` can run on this thread only. The caller keeps the cell alive.

@@ -39,7 +39,7 @@ pub(crate) struct Panicked {
 impl Panicked {
     /// # Safety
     /// The task of `header` is not DONE.
-    unsafe fn new(header: &Header, payload: Payload) -> Box<Self> {
+    pub(crate) unsafe fn new(header: &Header, payload: Payload) -> Box<Self> {
         // SAFETY: H3, by the caller's promise.
         let group = unsafe { header.group() }.to_ref();
         Box::new(Self { fallout: Fallout::of(header, payload), group })
@@ -214,6 +214,7 @@ impl<B: Body> Cell<B> {
         take: Self::take,
         discard: Self::discard,
         slot: Self::slot,
+        tree: None,
     };
 
     /// Makes a task in a fresh cell. The caller gets the right to push its entry and the

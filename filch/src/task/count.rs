@@ -69,6 +69,12 @@ impl Count {
         self.0.load(Ordering::Acquire) == 0
     }
 
+    /// Whether only the owner's unit is left.
+    pub(crate) fn is_owners_alone(&self) -> bool {
+        // ORDERING: Acquire pairs with the Release in `sub`: the members' effects are seen.
+        self.0.load(Ordering::Acquire) == 1
+    }
+
     /// How many units are out, ledgers' reserves included; for people.
     pub(crate) fn units(&self) -> usize {
         // ORDERING: Relaxed, a reading for people.

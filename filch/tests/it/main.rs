@@ -12,6 +12,7 @@ mod groups;
 mod handle;
 mod hostage;
 mod idle_cpu;
+mod jobs;
 mod kit;
 mod local;
 mod locks;
