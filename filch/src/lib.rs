@@ -86,6 +86,9 @@ mod fork;
 mod job;
 
 #[cfg(not(loom))]
+mod cpu;
+
+#[cfg(not(loom))]
 mod adopt;
 
 #[cfg(not(loom))]
@@ -161,6 +164,8 @@ pub use builder::Builder;
 #[cfg(not(loom))]
 pub use config::{Affinity, Config, Level, PanicInfo, Role, WorkerInfo};
 #[cfg(not(loom))]
+pub use cpu::{Cpu, cpu};
+#[cfg(not(loom))]
 pub use error::{BuildError, ConfigError};
 #[cfg(not(loom))]
 pub use fork::{Joined, join, join_all, join_many};
@@ -169,7 +174,9 @@ pub use group::{Group, GroupFuture, group};
 #[cfg(not(loom))]
 pub use observe::Counts;
 #[cfg(not(loom))]
-pub use runtime::{Description, Handle, LaneSnapshot, Runtime, Snapshot, WorkerSnapshot};
+pub use runtime::{
+    BlockingSnapshot, Description, Handle, LaneSnapshot, Runtime, Snapshot, WorkerSnapshot,
+};
 #[cfg(not(loom))]
 pub use sched::core::EventCore;
 #[cfg(not(loom))]
@@ -178,7 +185,8 @@ pub use sched::shutdown::{Shutdown, ShutdownReport, TaskInfo, TaskState};
 pub use scope::{Scope, scope};
 #[cfg(not(loom))]
 pub use spawn::{
-    Refused, TaskBuilder, YieldNow, current_id, spawn, spawn_fn, spawn_local, task, yield_now,
+    Refused, TaskBuilder, YieldNow, current_id, spawn, spawn_blocking, spawn_fn, spawn_local, task,
+    yield_now,
 };
 #[cfg(not(loom))]
 pub use task::header::TaskId;

@@ -270,6 +270,18 @@ pub(crate) fn claim_and_run(task: RawTask) -> bool {
     true
 }
 
+/// Drops the closure of a cancelled job here if nobody has started it. The caller keeps the cell
+/// alive.
+pub(crate) fn drop_unstarted(task: RawTask) {
+    // SAFETY: by the caller's promise.
+    let header = unsafe { task.header() };
+    debug_assert_eq!(header.vtable.kind, Kind::Job);
+    let Some(start) = header.state.claim() else { return };
+    debug_assert_eq!(start, Start::Cancelled);
+    // SAFETY: claimed just now.
+    let _ = unsafe { task.execute(Start::Cancelled, u32::MAX) };
+}
+
 /// Moves a job that was detached before it started to the runtime's own group, and leaves it to
 /// others: nobody waits for it (B1).
 ///

@@ -93,7 +93,7 @@ impl Shared {
     }
 
     /// Starts a thread that `stop_threads` will join (L3).
-    fn start_thread(
+    pub(super) fn start_thread(
         &self,
         suffix: String,
         body: impl FnOnce() + Send + 'static,
@@ -161,6 +161,7 @@ impl Shared {
             for lane in &self.lanes {
                 lane.range.clone().for_each(|slot| self.unpark(slot));
             }
+            self.blockers.wake_all();
             for thread in threads {
                 // A worker's panic would be a bug of ours, and its message is out already.
                 let _ = thread.join();

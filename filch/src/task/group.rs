@@ -111,7 +111,7 @@ unsafe impl Sync for Group {}
 
 /// The members of a tracked group (G4). Finished tasks stay until the list has doubled.
 struct Members {
-    /// Futures.
+    /// Futures, and closures that block.
     tasks: Vec<TaskRef>,
     /// Jobs. Whoever helps takes them off the list: one that has started is past cancelling.
     jobs: Vec<TaskRef>,
@@ -390,7 +390,7 @@ impl Group {
         members.sweep();
         match member.header().vtable.kind {
             Kind::Job => members.jobs.push(member),
-            Kind::Future | Kind::Pinned => members.tasks.push(member),
+            Kind::Future | Kind::Pinned | Kind::Blocking => members.tasks.push(member),
         }
         // ORDERING: Relaxed, the lock orders it with `cancel`.
         let cancelled = self.cancelled.load(Ordering::Relaxed);

@@ -54,6 +54,8 @@ pub(crate) enum Kind {
     Job,
     /// A future that stays on one worker.
     Pinned,
+    /// A closure that blocks: a thread of its own, apart from the lanes.
+    Blocking,
 }
 
 /// What the worker does with a task that it has run.

@@ -7,6 +7,7 @@
 
 mod block_on;
 mod blocking;
+mod cpu;
 mod detach;
 mod fork;
 mod groups;
@@ -26,6 +27,7 @@ mod scopes;
 mod seeds;
 mod settle;
 mod shutdown;
+mod spawn_blocking;
 mod storm;
 mod stress;
 mod support;
