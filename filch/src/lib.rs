@@ -174,9 +174,9 @@ pub use group::{Group, GroupFuture, group};
 #[cfg(not(loom))]
 pub use observe::Counts;
 #[cfg(not(loom))]
-pub use runtime::{
-    BlockingSnapshot, Description, Handle, LaneSnapshot, Runtime, Snapshot, WorkerSnapshot,
-};
+pub use runtime::{Description, Handle, LaneSnapshot, Runtime, Snapshot, WorkerSnapshot};
+#[cfg(not(loom))]
+pub use sched::blockers::BlockingSnapshot;
 #[cfg(not(loom))]
 pub use sched::core::EventCore;
 #[cfg(not(loom))]
