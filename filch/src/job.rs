@@ -26,8 +26,8 @@ use crate::task::body::unwind_cancelled;
 use crate::task::context;
 use crate::task::group::Group;
 use crate::task::header::{Ran, RawTask, TaskId};
-use crate::task::job::{self, End, Job, Seed};
-use crate::task::state::{Launch, PutBack, Start, State};
+use crate::task::job::{self, Called, End, Job, Seed};
+use crate::task::state::{Launch, PutBack, Sight, Start, State};
 use crate::task::waker::cancel_task;
 
 impl Job {
@@ -190,8 +190,35 @@ impl Job {
     /// As [`Job::run`] and [`Job::wait`].
     #[track_caller]
     pub fn run_and_wait(self) {
-        self.launch(Launch::Here, Location::caller());
-        self.wait_end();
+        let made_at = self.header().site();
+        let this = match self.call_here() {
+            Called::Ended(end) => return conclude(end, made_at),
+            Called::Open(this) => this,
+            Called::NotAlone(this) => {
+                this.launch(Launch::Here, Location::caller());
+                this
+            }
+        };
+        this.wait_end();
+    }
+
+    /// M2, where that is all there is to it: inside a task on a compute worker.
+    #[inline]
+    fn call_here(self) -> Called {
+        // SAFETY: used within this call only.
+        let worker = unsafe { Worker::current() }.filter(|worker| worker.runs_jobs());
+        let (task, group) = context::with(|cx| (cx.task.get(), cx.group.get()));
+        let Some(worker) = worker.filter(|_| !task.is_null()) else {
+            return Called::NotAlone(self);
+        };
+        // SAFETY: X2, whoever set it keeps the group.
+        let cancelled = unsafe { group.as_ref() }.is_none_or(Group::is_cancelled);
+        let ends = cancelled || worker.shared().phase() >= Phase::Aborting;
+        if ends || self.parent().is_some() {
+            return Called::NotAlone(self);
+        }
+        // SAFETY: the group is current, and there is no parent.
+        unsafe { self.call_alone(group) }
     }
 
     /// Blocks until the job and all its children have ended, from any thread.
@@ -241,17 +268,7 @@ impl Job {
     #[track_caller]
     fn wait_end(&self) {
         wait_for_job(self);
-        match self.take_end() {
-            End::Fine => {}
-            End::Panicked(panicked) => resume_unwind(panicked.fallout.payload),
-            End::PanickedBefore => {
-                panic!(
-                    "the job made at {} panicked, and was waited for before",
-                    self.header().site()
-                )
-            }
-            End::Cancelled => unwind_cancelled("the job or one below it was cancelled"),
-        }
+        conclude(self.take_end(), self.header().site());
     }
 
     /// M1: a job cannot end before what waits for it inside of it.
@@ -369,6 +386,19 @@ impl Job {
     }
 }
 
+/// Lets what came of the job made at `made_at` continue in whoever waited for it.
+#[track_caller]
+fn conclude(end: End, made_at: &'static Location<'static>) {
+    match end {
+        End::Fine => {}
+        End::Panicked(panicked) => resume_unwind(panicked.fallout.payload),
+        End::PanickedBefore => {
+            panic!("the job made at {made_at} panicked, and was waited for before")
+        }
+        End::Cancelled => unwind_cancelled("the job or one below it was cancelled"),
+    }
+}
+
 /// What came of a launch.
 #[must_use]
 enum Launched {
@@ -408,7 +438,8 @@ where
 {
     spawn::current(|shared, group, member| {
         if admit(shared, group, member) {
-            let word = State::unowned(shared.now_ms());
+            let sight = if group.is_tracked() { Sight::Visible } else { Sight::Hidden };
+            let word = State::unowned(sight, shared.now_ms());
             queue(shared, group, create(shared, group, word, Some(parent), closure, site));
         } else {
             // SAFETY: the child's unit; it is dropped unrun.

@@ -16,13 +16,14 @@ use std::task::Waker;
 use std::time::Instant;
 
 use super::crew::Summons;
-use super::shared::Shared;
+use super::shared::{Phase, Shared};
 use super::worker::Worker;
 use crate::base::parker::{Parker, Unparked};
 use crate::base::shim::Ordering;
+use crate::task::context;
 use crate::task::group::{Group, GroupRef};
 use crate::task::header::{Kind, RawTask};
-use crate::task::job::Job;
+use crate::task::job::{Job, call_hidden};
 use crate::task::state::{PutBack, Start};
 
 /// A thread's place to sleep in, with a waker to end it.
@@ -87,6 +88,12 @@ impl Drop for Out<'_> {
 }
 
 impl Worker {
+    /// Whether a job may be called on top of the task that runs here, and nobody need be told.
+    fn runs_tasks_here(&self) -> bool {
+        let in_task = context::with(|cx| !cx.task.get().is_null());
+        in_task && self.runs_jobs() && self.shared().phase() < Phase::Aborting
+    }
+
     /// B2.
     fn offers_what_it_has(&self) {
         self.offer_newest();
@@ -118,6 +125,17 @@ impl Worker {
         self.pop_job_where(depth, |job| std::ptr::eq(unsafe { job.header() }.group_ptr(), group))
     }
 
+    /// Takes the newest job out of this worker's deque if it is `wanted` (B1).
+    #[inline]
+    fn pop_newest_job_if(&self, wanted: impl Fn(RawTask) -> bool) -> Option<RawTask> {
+        let job = self.next_job()?;
+        if !job.is_stack_job() && wanted(job) {
+            return Some(job);
+        }
+        self.put_back(vec![job]);
+        None
+    }
+
     /// Takes the newest job that is `wanted` out of this worker's deque (B1). Others may lie on top
     /// of it, at most `depth`: they are put back as they were.
     fn pop_job_where(&self, depth: usize, wanted: impl Fn(RawTask) -> bool) -> Option<RawTask> {
@@ -135,7 +153,9 @@ impl Worker {
             if wanted(job) {
                 break Some(job);
             }
-            strangers.push(job);
+            if !bury_if_claimed(job) {
+                strangers.push(job);
+            }
         };
         self.put_back(strangers);
         found
@@ -204,34 +224,68 @@ fn help(group: &GroupRef) -> bool {
     false
 }
 
-/// Blocks until `job` and all below it have ended, helping with jobs below it (B1).
+/// Blocks until `job` and all below it have ended, helping with it and with jobs below it (B1).
 pub(crate) fn wait_for_job(job: &Job) {
-    claim_and_run(job.raw());
     loop {
         if job.is_closed() {
             return;
         }
+        // The common case first: what is awaited is the newest, and leaves no tombstone.
+        if help_below(job, 0) || claim_and_run(job.raw()) {
+            continue;
+        }
+        // N6: the last units may be in this thread's own ledger.
         Group::settle();
-        if !help_below(job) {
+        if job.is_closed() || !help_below(job, usize::MAX) {
             break;
         }
     }
     wait_while(|waker| job.add_waiter(waker));
 }
 
-/// Runs one job below `root` that lies in this worker's deque.
-fn help_below(root: &Job) -> bool {
+/// Runs `root` or one job below it that lies in this worker's deque, below no more than `depth` others.
+fn help_below(root: &Job, depth: usize) -> bool {
     // SAFETY: used only while this call lasts.
     let Some(worker) = (unsafe { Worker::current() }) else { return false };
     let below = |job: RawTask| {
         // SAFETY: T4, the entry keeps the cell alive.
         let Some(tree) = &unsafe { job.header() }.vtable.tree else { return false };
         // SAFETY: as above, and the root is the caller's.
-        unsafe { (tree.is_below)(job, root.raw()) }
+        job == root.raw() || unsafe { (tree.is_below)(job, root.raw()) }
     };
-    let Some(job) = worker.pop_job_where(usize::MAX, below) else { return false };
-    worker.run(job);
+    let job = match depth {
+        0 => worker.pop_newest_job_if(below),
+        _ => worker.pop_job_where(depth, below),
+    };
+    let Some(job) = job else { return false };
+    // SAFETY: the entry was just popped; it is below the root, so a job of a tree.
+    if !worker.runs_tasks_here() || !unsafe { call_hidden(job) } {
+        worker.run(job);
+    }
     true
+}
+
+/// Whether an entry that was popped is a tombstone, which is then gone.
+fn bury_if_claimed(job: RawTask) -> bool {
+    // SAFETY: T4, the entry keeps the cell alive.
+    let state = &unsafe { job.header() }.state;
+    if !state.is_claimed() {
+        return false;
+    }
+    match state.start() {
+        Start::Tombstone => true,
+        Start::TombstoneLast => {
+            // SAFETY: that was the last reference.
+            unsafe { job.free() };
+            true
+        }
+        // Put back by whoever had claimed it, in between: as it was.
+        Start::Run | Start::Detached | Start::Cancelled => {
+            let put_back = state.put_back();
+            debug_assert_eq!(put_back, PutBack::Push);
+            false
+        }
+    }
 }
 
 /// Runs a job in place that was launched for it. The caller keeps the cell alive.

@@ -52,6 +52,8 @@ pub(crate) struct Context {
     pub(crate) yielded: Cell<bool>,
     /// Units of the running task's group (C4); used on worker threads only.
     pub(crate) ledger: Ledger,
+    /// Units of the parent of the job that runs (`job`); used on worker threads only.
+    pub(crate) tree: Ledger,
     number: Cell<usize>,
     next_id: Cell<u64>,
     last_id: Cell<u64>,
@@ -71,6 +73,7 @@ thread_local! {
             budget: Cell::new(u32::MAX),
             yielded: Cell::new(false),
             ledger: Ledger::new(),
+            tree: Ledger::new(),
             number: Cell::new(0),
             next_id: Cell::new(0),
             last_id: Cell::new(0),

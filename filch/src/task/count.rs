@@ -17,7 +17,7 @@ use std::cell::Cell;
 use crate::base::shim::{AtomicUsize, Ordering};
 
 /// Units drawn at once. Guessed: large enough to make the shared line cold.
-const BATCH: usize = 64;
+pub(super) const BATCH: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Count(AtomicUsize);
@@ -69,10 +69,10 @@ impl Count {
         self.0.load(Ordering::Acquire) == 0
     }
 
-    /// Whether only the owner's unit is left.
-    pub(crate) fn is_owners_alone(&self) -> bool {
+    /// Whether no units are out but so many of the caller's.
+    pub(crate) fn is_only(&self, units: usize) -> bool {
         // ORDERING: Acquire pairs with the Release in `sub`: the members' effects are seen.
-        self.0.load(Ordering::Acquire) == 1
+        self.0.load(Ordering::Acquire) == units
     }
 
     /// How many units are out, ledgers' reserves included; for people.

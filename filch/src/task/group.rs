@@ -30,6 +30,7 @@ use crossbeam_utils::CachePadded;
 use super::context;
 use super::count::Count;
 use super::header::{Header, Kind, RawTask, TaskId, TaskRef};
+use super::job;
 use super::waker::cancel_task;
 use crate::base::shim::{AtomicBool, Mutex, MutexGuard, Ordering};
 
@@ -271,8 +272,16 @@ impl Group {
         }
     }
 
+    /// Whether this thread's ledger deals in units of `group`; only its address is used.
+    pub(super) fn is_in_ledger(group: *const Self) -> bool {
+        let count = group.wrapping_byte_add(std::mem::offset_of!(Group, count)).cast();
+        context::with(|cx| cx.ledger.count() == count)
+    }
+
     /// Settles this thread's ledger (C4): before searching, parking or blocking.
     pub(crate) fn settle() {
+        // First, because a job that ends thereby may deliver a panic to the group.
+        job::settle();
         if let Some(count) = context::with(|cx| cx.ledger.settle()) {
             // SAFETY: a ledger's count is the field of a group; the count's reference is ours.
             unsafe { Self::announce(Self::of_count(count)) };

@@ -91,6 +91,8 @@ pub(crate) struct Vtable {
 pub(crate) struct TreeVtable {
     /// Whether the first job is a descendant of the second; both cells are alive.
     pub(crate) is_below: unsafe fn(RawTask, RawTask) -> bool,
+    /// Calls the closure, and keeps its panic; the caller owns the body.
+    pub(crate) call: unsafe fn(RawTask),
     /// Empties a cell that nobody refers to any more.
     pub(crate) release: unsafe fn(RawTask),
 }

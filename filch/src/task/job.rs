@@ -16,19 +16,27 @@
 //! N5. The ancestors in a cell are addresses, only to be compared. Those of a job that has not ended
 //!     are alive, so equal means the same.
 //!
+//! N6. While a job's closure runs, its thread has a *purse* of the job's units, which it draws in batches
+//!     for children that it runs. A worker keeps units that children give back in its context's `tree`
+//!     ledger, by the rules of C4: it settles before it runs anything but a child of the same parent,
+//!     searches, parks or blocks.
+//!
 //! Every job is a task of its own in the group that it was run in: groups know nothing of trees.
 //!
 //! Not here: how a thread waits (`sched/blocking.rs`), the public face (`job.rs` at the root).
 
-use std::mem::{ManuallyDrop, size_of};
+use std::cell::Cell;
+use std::mem::{ManuallyDrop, offset_of, size_of};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
 use super::body::{Panicked, is_cancellation};
-use super::count::Count;
+use super::context;
+use super::count::{BATCH, Count};
 use super::group::{Fallout, Group, guard_user_code};
 use super::header::{Birth, Header, Kind, Meta, Ran, RawTask, TaskId, TreeVtable, Vtable};
+use super::state::Launch;
 use crate::base::shim::{AtomicPtr, Ordering};
 
 /// A job that may have children, to be run once; see [`Job::new`].
@@ -61,10 +69,12 @@ struct Trunk {
     header: Header,
     /// Units of the job itself and of its children.
     count: Count,
+    /// Units that the thread that runs the closure has in reserve, and nobody else touches (N6).
+    purse: Cell<usize>,
     /// Null, or the parent: by reference while fresh, by a unit until the end (N1).
     parent: *const Header,
-    /// Grandparent and the one above it, then the root of the tree (N5).
-    above: [*const Header; 3],
+    /// Grandparent, and the root of the tree (N5).
+    above: [*const Header; 2],
     /// N4.
     waiters: AtomicPtr<Waiter>,
     /// N3: null, a panic, or one of the marks below.
@@ -101,6 +111,17 @@ pub(crate) enum End {
     /// As `Panicked`, and somebody else has the panic.
     PanickedBefore,
     Cancelled,
+}
+
+/// What came of a call on the caller's stack.
+#[must_use]
+pub(crate) enum Called {
+    /// The job has ended, and is gone.
+    Ended(End),
+    /// The closure has ended; others still have the job or run below it.
+    Open(Job),
+    /// It is not the caller's alone to call, or was run before.
+    NotAlone(Job),
 }
 
 /// What is known of a job before it has a cell.
@@ -146,14 +167,15 @@ where
         };
     }
     let above = match parent {
-        None => [ptr::null(); 3],
+        None => [ptr::null(); 2],
         Some(parent) => {
             let trunk = parent.trunk();
-            let root = if trunk.parent.is_null() { parent.address() } else { trunk.above[2] };
-            [trunk.parent, trunk.above[0], root]
+            let root = if trunk.parent.is_null() { parent.address() } else { trunk.above[1] };
+            [trunk.parent, root]
         }
     };
     write!(trunk.count: Count::new());
+    write!(trunk.purse: Cell::new(0));
     write!(trunk.parent: parent.map_or(ptr::null(), Job::address));
     write!(trunk.above: above);
     write!(trunk.waiters: AtomicPtr::default());
@@ -181,7 +203,7 @@ impl<F: FnOnce(&Job) + Send + 'static> JobCell<F> {
         take: no_output,
         discard: no_discard,
         slot: no_slot,
-        tree: Some(TreeVtable { is_below, release: Self::release }),
+        tree: Some(TreeVtable { is_below, call: Self::call, release: Self::release }),
     };
 
     fn body(task: RawTask) -> *mut F {
@@ -193,6 +215,17 @@ impl<F: FnOnce(&Job) + Send + 'static> JobCell<F> {
     /// # Safety
     /// As [`Vtable::run`]: the caller owns the body (T2).
     unsafe fn run(task: RawTask) -> Ran {
+        // SAFETY: the task is not DONE, so the cell is there.
+        open_ledger(unsafe { trunk(task) });
+        // SAFETY: T2, by the caller's promise.
+        unsafe { Self::call(task) };
+        // SAFETY: the body is gone.
+        unsafe { end(task) }
+    }
+
+    /// # Safety
+    /// As [`TreeVtable::call`]: the caller owns the body.
+    unsafe fn call(task: RawTask) {
         // The life reference lends itself to the closure's own handle.
         let own = ManuallyDrop::new(Job(task));
         let call = || {
@@ -210,8 +243,6 @@ impl<F: FnOnce(&Job) + Send + 'static> JobCell<F> {
                 own.trunk().keep(panicked);
             }
         }
-        // SAFETY: the body is gone.
-        unsafe { end(task) }
     }
 
     /// # Safety
@@ -311,7 +342,8 @@ unsafe fn end(task: RawTask) -> Ran {
     // SAFETY: not DONE, so the cell is there.
     let this = unsafe { trunk(task) };
     let group = this.header.group_ptr();
-    if this.header.state.is_alone() && this.count.is_owners_alone() {
+    let units = 1 + this.purse.replace(0);
+    if this.header.state.is_alone() && this.count.is_only(units) {
         // N4: without a handle or a fresh child, nobody can add a unit or wait.
         this.pass_on();
         let parent = this.parent;
@@ -323,12 +355,54 @@ unsafe fn end(task: RawTask) -> Ran {
         unsafe { leave(parent) };
     } else {
         this.header.state.finish_keeping();
-        if this.count.sub(1) {
+        if this.count.sub(units) {
             // SAFETY: the count is finished, and the tree's reference is the one just kept.
             unsafe { ended(task) };
         }
     }
     Ran::Ended(group)
+}
+
+/// Calls the closure of a hidden job on top of the running task, if it belongs to the current group:
+/// what is left of a run where there is nothing to tell anybody. False if it is no such job.
+///
+/// # Safety
+/// The caller is a worker, and has taken the entry of `task`, a job made by `create`, out of a queue.
+#[must_use]
+pub(crate) unsafe fn call_hidden(task: RawTask) -> bool {
+    // SAFETY: T4, the entry keeps the cell alive.
+    let this = unsafe { trunk(task) };
+    let group = this.header.group_ptr();
+    if context::with(|cx| cx.group.get()) != group || !this.header.state.call_hidden() {
+        return false;
+    }
+    // SAFETY: G1, by the unit of the job, which runs next; the caller is a worker.
+    unsafe { Group::open_ledger(group) };
+    open_ledger(this);
+    let call = this.header.vtable.tree.as_ref().expect("a job of a tree").call;
+    let outer = context::with(|cx| cx.task.replace(task.0.as_ptr()));
+    // SAFETY: T8, the body is ours. No panic of the closure leaves the call.
+    unsafe { call(task) };
+    context::with(|cx| cx.task.set(outer));
+    let units = 1 + this.purse.replace(0);
+    if this.header.state.is_alone() && this.count.is_only(units) {
+        // N4.
+        this.pass_on();
+        let parent = this.parent;
+        // SAFETY: the only reference was ours; body and failure are gone.
+        unsafe { task.free_cell() };
+        // SAFETY: N1, the unit of the job that has ended.
+        unsafe { leave(parent) };
+    } else {
+        this.header.state.end_call(Launch::Queued);
+        if this.count.sub(units) {
+            // SAFETY: the count is finished, and the life reference is the tree's.
+            unsafe { ended(task) };
+        }
+    }
+    // SAFETY: the unit of the job, whose closure is gone.
+    unsafe { Group::leave(group) };
+    true
 }
 
 /// Gives a unit of `parent` back, and ends what that finishes.
@@ -339,9 +413,54 @@ unsafe fn leave(parent: *const Header) {
     let Some(parent) = NonNull::new(parent.cast_mut()) else { return };
     let parent = RawTask(parent);
     // SAFETY: N1, the unit keeps the cell.
-    if unsafe { trunk(parent) }.count.sub(1) {
+    let count = &unsafe { trunk(parent) }.count;
+    let finished = context::with(|cx| {
+        if ptr::eq(cx.tree.count(), count) {
+            cx.tree.deposit(count);
+            false
+        } else {
+            count.sub(1)
+        }
+    });
+    if finished {
         // SAFETY: the count is finished; the closure is gone, so there is a tree's reference.
         unsafe { ended(parent) };
+    }
+}
+
+/// Makes this worker's ledger deal in units of the parent of `child`, which it is about to run (N6), if
+/// it deals in those of its group: they are settled together, these first.
+#[inline]
+fn open_ledger(child: &Trunk) {
+    let parent: *const Trunk = child.parent.cast();
+    let count = match parent.is_null() {
+        true => ptr::null(),
+        // SAFETY: N1, the child's unit keeps the parent's cell; only the address is computed.
+        false => unsafe { &raw const (*parent).count },
+    };
+    if context::with(|cx| cx.tree.count()) != count {
+        settle();
+        if Group::is_in_ledger(child.header.group_ptr()) {
+            context::with(|cx| cx.tree.open(count));
+        }
+    }
+}
+
+/// Gives back the units that this thread keeps (N6).
+#[inline]
+pub(crate) fn settle() {
+    if context::with(|cx| !cx.tree.count().is_null()) {
+        settle_units();
+    }
+}
+
+#[cold]
+fn settle_units() {
+    if let Some(count) = context::with(|cx| cx.tree.settle()) {
+        let header: *const Header = count.wrapping_byte_sub(offset_of!(Trunk, count)).cast();
+        let task = NonNull::new(header.cast_mut()).expect("a count lies in a cell");
+        // SAFETY: the count is finished; the closure is gone, so there is a tree's reference.
+        unsafe { ended(RawTask(task)) };
     }
 }
 
@@ -404,7 +523,8 @@ impl Trunk {
         }
     }
 
-    /// N3, at the end.
+    /// N3, at the end. Of a job that is alone, nothing is left.
+    #[inline]
     fn pass_on(&self) {
         // ORDERING: Relaxed, all that could fail has given its unit back to the caller's count.
         let failure = self.failure.load(Ordering::Relaxed);
@@ -481,8 +601,57 @@ impl Job {
 
     /// Takes a unit for a child; false if the job has ended.
     #[must_use]
+    #[inline]
     pub(crate) fn enter(&self) -> bool {
-        self.trunk().count.try_add(1)
+        let this = self.trunk();
+        if !ptr::eq(context::with(|cx| cx.task.get()), self.address()) {
+            return this.count.try_add(1);
+        }
+        // N6: this thread runs the closure.
+        match this.purse.get() {
+            0 => {
+                this.count.add(BATCH);
+                this.purse.set(BATCH - 1);
+            }
+            units => this.purse.set(units - 1),
+        }
+        true
+    }
+
+    /// Calls the closure of a fresh job here, within the running task, if this is its only handle.
+    ///
+    /// # Safety
+    /// `group` is that of the task that runs here, on a worker, and the job has no parent.
+    pub(crate) unsafe fn call_alone(self, group: *const Group) -> Called {
+        let header = self.header();
+        if !header.state.call_alone() {
+            return Called::NotAlone(self);
+        }
+        // SAFETY: fresh, and nobody else has a handle.
+        unsafe { header.join_group(group) };
+        // SAFETY: the running task has a unit, and the job is called next.
+        unsafe { Group::open_ledger(group) };
+        let call = header.vtable.tree.as_ref().expect("a job of a tree").call;
+        let outer = context::with(|cx| cx.task.replace(self.address()));
+        // SAFETY: T8, the body is ours. No panic of the closure leaves the call.
+        unsafe { call(self.0) };
+        context::with(|cx| cx.task.set(outer));
+        let this = self.trunk();
+        let units = 1 + this.purse.replace(0);
+        if header.state.is_alone() && this.count.is_only(units) {
+            // N4.
+            let end = this.take_failure();
+            let task = ManuallyDrop::new(self).0;
+            // SAFETY: the only reference was ours; body and failure are gone.
+            unsafe { task.free_cell() };
+            return Called::Ended(end);
+        }
+        header.state.end_call(Launch::Here);
+        if this.count.sub(units) {
+            // SAFETY: the count is finished, and the tree's reference is that of `end_call`.
+            unsafe { ended(self.0) };
+        }
+        Called::Open(self)
     }
 
     /// Gives the unit of a child that was not run after all back.

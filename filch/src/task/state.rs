@@ -31,8 +31,10 @@
 //!     while WAITER is set nobody touches it but the one who clears the bit (the handle) or sets
 //!     DONE (the finisher), who then owns its content.
 //! T7. DONE is final; no flag set afterwards means anything.
-//! T8. FRESH: a job with a parent to come (`job`) that was made and not run. It has no entry, no life
-//!     reference and no unit: its handles own it, no walk finds it, and only its launch ends it.
+//! T8. FRESH: no walk finds the task and no request reaches it, so who has its only reference may change
+//!     the word without an exchange. Only jobs with children (`job`) are ever fresh. Alone: made and
+//!     not run, without an entry, a life reference or a unit; only its launch ends that. With QUEUED:
+//!     queued without a handle. With RUNNING: called on the stack of who has its only reference.
 //!
 //! Not here: what the bits protect (`header`, `body`), where an entry goes (`sched`).
 
@@ -147,6 +149,13 @@ pub(crate) enum Wake {
     Nothing,
 }
 
+/// Whether walks find a job while it is queued (T8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sight {
+    Visible,
+    Hidden,
+}
+
 /// How a fresh job begins (T8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Launch {
@@ -190,9 +199,14 @@ impl State {
         FRESH | REF | Self::birth(now_ms)
     }
 
-    /// The word of a job that is born queued and has no handle.
-    pub(crate) fn unowned(now_ms: u32) -> u64 {
-        QUEUED | REF | Self::birth(now_ms)
+    /// The word of a job that is born queued and has no handle; only a visible one can be listed in
+    /// its group.
+    pub(crate) fn unowned(sight: Sight, now_ms: u32) -> u64 {
+        let hidden = match sight {
+            Sight::Visible => 0,
+            Sight::Hidden => FRESH,
+        };
+        hidden | QUEUED | REF | Self::birth(now_ms)
     }
 
     #[cfg(test)]
@@ -244,6 +258,9 @@ impl State {
         // ORDERING: Relaxed, only a guess for the exchange below.
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
+            if word & FRESH != 0 {
+                return self.start_hidden();
+            }
             let (next, start) = if word & (QUEUED | RUNNING | CLAIMED) == QUEUED {
                 let start = match word & (CANCEL | DETACH) {
                     0 => Start::Run,
@@ -270,6 +287,16 @@ impl State {
                 Err(now) => word = now,
             }
         }
+    }
+
+    /// The entry of a job without a handle: it is the only reference, so there is nothing to win.
+    fn start_hidden(&self) -> Start {
+        // ORDERING: Acquire pairs with the Release in `publish`: the closure is seen whole.
+        let word = self.0.load(Ordering::Acquire);
+        debug_assert!(word & (QUEUED | RUNNING | REFS) == QUEUED | REF, "start of {word:#x}");
+        // ORDERING: Release pairs with the Acquire in `try_pin`: a walk may find it from now on.
+        self.0.store(word ^ (FRESH | QUEUED | RUNNING), Ordering::Release);
+        Start::Run
     }
 
     /// The entry of a body that yielded: it kept RUNNING, so there is nothing to win.
@@ -306,6 +333,12 @@ impl State {
                 Err(now) => word = now,
             }
         }
+    }
+
+    /// Whether somebody has claimed the job, so that its entry is a tombstone.
+    pub(crate) fn is_claimed(&self) -> bool {
+        // ORDERING: Relaxed, a hint; `start` decides.
+        self.0.load(Ordering::Relaxed) & CLAIMED != 0
     }
 
     /// Undoes the `start` or `claim` of a job that was not run: it is queued again.
@@ -410,7 +443,7 @@ impl State {
         // ORDERING: Acquire pairs with the Release in `unref`: who finds itself the only handle
         // sees what the others did.
         let word = self.0.load(Ordering::Acquire);
-        if word & (FRESH | REFS) != FRESH | REF {
+        if word & (FRESH | RUNNING | REFS) != FRESH | REF {
             return false;
         }
         let next = match how {
@@ -429,7 +462,7 @@ impl State {
     pub(crate) fn seize(&self, how: Launch) -> bool {
         // ORDERING: Relaxed, only a guess for the exchange below.
         let mut word = self.0.load(Ordering::Relaxed);
-        while word & FRESH != 0 {
+        while word & (FRESH | RUNNING) == FRESH {
             let life = match how {
                 Launch::Queued => 0,
                 Launch::Here => REF,
@@ -449,7 +482,53 @@ impl State {
     pub(crate) fn is_fresh(&self) -> bool {
         // ORDERING: Acquire pairs with the Release in `publish` and `unref`: who frees a fresh cell
         // sees its body.
-        self.0.load(Ordering::Acquire) & FRESH != 0
+        self.0.load(Ordering::Acquire) & (FRESH | RUNNING) == FRESH
+    }
+
+    /// Begins to call a fresh job whose only handle the caller has, on its stack (T8); false if it is
+    /// not such a job.
+    #[must_use]
+    #[inline]
+    pub(crate) fn call_alone(&self) -> bool {
+        // ORDERING: Acquire, as in `launch_alone`.
+        let word = self.0.load(Ordering::Acquire);
+        if word & (FRESH | RUNNING | REFS) != FRESH | REF {
+            return false;
+        }
+        // ORDERING: Relaxed, only the closure's own handle can bring the word to others.
+        self.0.store(word | RUNNING, Ordering::Relaxed);
+        true
+    }
+
+    /// As `call_alone`, of a hidden job whose entry the caller has taken out of a queue.
+    #[must_use]
+    #[inline]
+    pub(crate) fn call_hidden(&self) -> bool {
+        // ORDERING: Acquire pairs with the Release in `publish`: the closure is seen whole.
+        let word = self.0.load(Ordering::Acquire);
+        if word & (FRESH | QUEUED) != FRESH | QUEUED {
+            return false;
+        }
+        // ORDERING: Relaxed, as in `call_alone`.
+        self.0.store(word ^ (QUEUED | RUNNING), Ordering::Relaxed);
+        true
+    }
+
+    /// Ends such a call once somebody else has a handle: done. The tree's reference is a new one if the
+    /// caller keeps its own, a handle's.
+    pub(crate) fn end_call(&self, how: Launch) {
+        // ORDERING: Relaxed, only a guess for the exchange below.
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            debug_assert!(word & (FRESH | RUNNING) == FRESH | RUNNING, "{word:#x}");
+            let tree = if how == Launch::Here { REF } else { 0 };
+            let next = (word ^ (FRESH | RUNNING | DONE)) + tree;
+            // ORDERING: Release pairs with the Acquire in `is_done` and `unref`.
+            match self.0.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
+        }
     }
 
     /// Whether the caller's reference is the only one, and there is no tombstone: nobody else can
