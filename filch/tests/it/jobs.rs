@@ -556,3 +556,31 @@ fn a_loop_that_panics_ends_before_its_panic_goes_on() {
         assert!(runtime.drain().is_empty());
     });
 }
+
+#[test]
+fn an_adopted_thread_runs_jobs_and_leaves_nothing_behind() {
+    watched(|dog| {
+        let runtime = dog.rig_of(filch::Builder::new().workers(1).adoptable_threads(1));
+        let tally = Tally::default();
+        for round in 1..=20 {
+            let adopted = runtime.adopt().unwrap();
+            let count = tally.clone();
+            let job = Job::new(move |job| {
+                for _ in 0..10 {
+                    let count = count.clone();
+                    job.run_child(move |_| count.add());
+                }
+            });
+            job.clone().run();
+            job.wait();
+            assert_eq!(tally.get(), 20 * round - 10);
+            let count = tally.clone();
+            let left = Job::for_each(0..10, 1, move |_| count.add());
+            left.clone().run();
+            drop(adopted);
+            // Not waited for while it was a worker: others take it over.
+            left.wait();
+            assert_eq!(tally.get(), 20 * round);
+        }
+    });
+}
