@@ -19,11 +19,7 @@ use std::ops::Range;
 /// The fork-join scenarios in the order in which they run.
 pub fn entries() -> Vec<Entry> {
     vec![
-        Entry::per_op(
-            "fib",
-            "fib(35), a join per call, per call",
-            runs!(fib::run => Filch, Rayon, Chili, Seq),
-        ),
+        Entry::per_op("fib", "fib(35), per join", runs!(fib::run => Filch, Rayon, Chili, Seq)),
         Entry::per_op(
             "tree_1k",
             "sum of a boxed binary tree of 1,023 nodes, a join per node, per node",
