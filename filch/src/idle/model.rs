@@ -10,7 +10,7 @@ use loom::{
     thread::{self, JoinHandle},
 };
 
-use super::{Cause, Counts, Idle, Notify, Owes, Role, Sentry};
+use super::{Cause, Counts, Idle, Notify, Owes, Pairing, Role, Sentry};
 use crate::base::{
     parker::Parker,
     shim::{AtomicUsize, Ordering},
@@ -33,7 +33,7 @@ struct Lane {
 impl Lane {
     fn with_workers(n: usize) -> Arc<Self> {
         let lane = Self {
-            idle: Idle::new(),
+            idle: Idle::new(Sentry::Unarmed, Pairing::Symmetric),
             items: AtomicUsize::new(0),
             mail: AtomicUsize::new(0),
             parkers: (0..n).map(|_| Parker::new()).collect(),
@@ -110,7 +110,8 @@ impl Lane {
     }
 
     fn assert_all_working(&self, n: u32) {
-        let expected = Counts { searching: 0, awake: n, sleeping: 0, sentry: Sentry::Unarmed };
+        let expected =
+            Counts { searching: 0, awake: n, sleeping: 0, sentry: Sentry::Unarmed, short: false };
         assert_eq!(self.idle.counts(), expected);
     }
 }

@@ -5,14 +5,14 @@ use std::{
 
 use proptest::prelude::*;
 
-use super::{Cause, Counts, Idle, Notify, Owes, Role, Sentry, Ticket};
+use super::{Cause, Counts, Idle, Notify, Owes, Pairing, Role, Sentry, Ticket};
 use crate::base::{
     parker::Parker,
     shim::{AtomicBool, AtomicUsize, Ordering},
 };
 
 fn lane_of(workers: u32) -> Idle {
-    let idle = Idle::new();
+    let idle = Idle::new(Sentry::Unarmed, Pairing::Symmetric);
     for _ in 0..workers {
         assert_eq!(idle.join(), Sentry::Unarmed);
     }
@@ -20,7 +20,7 @@ fn lane_of(workers: u32) -> Idle {
 }
 
 fn counts(searching: u32, awake: u32, sleeping: u32) -> Counts {
-    Counts { searching, awake, sleeping, sentry: Sentry::Unarmed }
+    Counts { searching, awake, sleeping, sentry: Sentry::Unarmed, short: false }
 }
 
 #[test]
@@ -185,6 +185,7 @@ impl Reference {
             awake: count(|w| !matches!(w, Worker::Asleep(_))),
             sleeping: self.asleep.len() as u32,
             sentry: self.armed,
+            short: false,
         }
     }
 

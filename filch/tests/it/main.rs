@@ -8,6 +8,7 @@
 mod block_on;
 mod blocking;
 mod detach;
+mod fork;
 mod groups;
 mod handle;
 mod hostage;

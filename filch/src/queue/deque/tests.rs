@@ -16,7 +16,7 @@ impl Owned {
 
     fn push(&self, n: usize) {
         // SAFETY: the test is the owner.
-        unsafe { self.0.push(item(n)) }
+        unsafe { self.0.push(item(n)) };
     }
 
     fn pop(&self) -> Option<usize> {
