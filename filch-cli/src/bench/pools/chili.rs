@@ -24,7 +24,7 @@ impl Pool for Chili {
     }
 
     /// chili calls its second argument first and queues the first one.
-    #[inline]
+    #[inline(always)]
     fn join<A: Send, B: Send>(
         scope: &mut Scope<'_>,
         now: impl FnOnce(&mut Scope<'_>) -> A + Send,

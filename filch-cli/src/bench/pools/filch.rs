@@ -26,7 +26,7 @@ impl Pool for Filch {
         is_done.recv().expect("the work does not panic")
     }
 
-    #[inline]
+    #[inline(always)]
     fn join<A: Send, B: Send>(
         (): &mut (),
         now: impl FnOnce(&mut ()) -> A + Send,

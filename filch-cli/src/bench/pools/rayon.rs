@@ -22,7 +22,7 @@ impl Pool for Rayon {
         self.0.install(|| work(&mut ()))
     }
 
-    #[inline]
+    #[inline(always)]
     fn join<A: Send, B: Send>(
         (): &mut (),
         now: impl FnOnce(&mut ()) -> A + Send,

@@ -20,7 +20,7 @@ impl Pool for Seq {
         work(&mut ())
     }
 
-    #[inline]
+    #[inline(always)]
     fn join<A: Send, B: Send>(
         (): &mut (),
         now: impl FnOnce(&mut ()) -> A + Send,
