@@ -62,11 +62,11 @@ impl Loops for Rayon {
 }
 
 impl Jobs for Rayon {
-    fn run_and_wait(job: impl Fn() + Send + Sync) {
-        rayon::scope(|scope| scope.spawn(|_| job()));
+    fn run_and_wait<J: Fn() + Copy + Send + 'static>(job: J) {
+        rayon::scope(move |scope| scope.spawn(move |_| job()));
     }
 
-    fn run_children(children: usize, job: impl Fn() + Send + Sync) {
-        rayon::scope(|scope| (0..children).for_each(|_| scope.spawn(|_| job())));
+    fn run_children<J: Fn() + Copy + Send + 'static>(children: usize, job: J) {
+        rayon::scope(move |scope| (0..children).for_each(|_| scope.spawn(move |_| job())));
     }
 }

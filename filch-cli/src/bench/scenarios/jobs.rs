@@ -33,19 +33,22 @@ pub fn entries() -> Vec<Entry> {
 
 fn run_wait<P: Jobs>(load: Load) -> Vec<f64> {
     let times = load.pick(20_000, 100);
-    assert_eq!(counted::<P>(load, |count| P::run_and_wait(count)), 1);
+    let ran = counted::<P>(load, |count| P::run_and_wait(move || count.add()));
+    assert_eq!(ran, 1);
     per_op(repeated::<P>(load, times, || P::run_and_wait(|| ())), times)
 }
 
 fn children<P: Jobs>(load: Load) -> Vec<f64> {
     let times = load.pick(100, 1);
-    assert_eq!(counted::<P>(load, |count| P::run_children(COUNT, count)), COUNT);
+    let ran = counted::<P>(load, |count| P::run_children(COUNT, move || count.add()));
+    assert_eq!(ran, COUNT);
     per_op(repeated::<P>(load, times, || P::run_children(COUNT, || ())), times * COUNT)
 }
 
 fn empty_loop<P: Loops>(load: Load) -> Vec<f64> {
     let times = load.pick(2_000, 10);
-    assert_eq!(counted::<P>(load, |count| P::each_index(COUNT, |_| count())), COUNT);
+    let ran = counted::<P>(load, |count| P::each_index(COUNT, |_| count.add()));
+    assert_eq!(ran, COUNT);
     per_op(repeated::<P>(load, times, || P::each_index(COUNT, |turn| _ = black_box(turn))), times)
 }
 
@@ -54,12 +57,23 @@ fn repeated<P: Pool>(load: Load, times: usize, program: fn()) -> Duration {
     timed(&pool, move |_| (0..times).for_each(|_| program())).1
 }
 
-/// How many jobs a program runs, tried before the empty ones, which leave no trace.
-fn counted<P: Pool>(load: Load, program: fn(&(dyn Fn() + Send + Sync))) -> usize {
-    P::start(load.threads).run(move |_| {
-        let count = AtomicUsize::new(0);
+/// Counts jobs; leaked, because a job may own no more than copies.
+#[derive(Clone, Copy)]
+struct Counter(&'static AtomicUsize);
+
+impl Counter {
+    fn add(self) {
         // ORDERING: Relaxed, the end of the program orders it.
-        program(&|| _ = count.fetch_add(1, Ordering::Relaxed));
-        count.into_inner()
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// How many jobs a program runs, tried before the empty ones, which leave no trace.
+fn counted<P: Pool>(load: Load, program: fn(Counter)) -> usize {
+    P::start(load.threads).run(move |_| {
+        let counter = Counter(Box::leak(Box::default()));
+        program(counter);
+        // ORDERING: Relaxed, as above.
+        counter.0.load(Ordering::Relaxed)
     })
 }
