@@ -112,6 +112,7 @@ where
 mod tests {
     use super::{Chili, Filch, Jobs, Loops, Pool, Rayon, Scans, Seq, started};
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
 
     fn sum<P: Pool>(scope: &mut P::Scope<'_>, first: u64, count: u64) -> u64 {
         if count == 1 {
@@ -156,6 +157,18 @@ mod tests {
         waits_for_the_child::<Seq>();
     }
 
+    #[test]
+    fn work_runs_on_a_thread_of_the_pool() {
+        fn elsewhere<P: Pool>() {
+            let (pool, here) = (started::<P>(1), thread::current().id());
+            for _ in 0..100 {
+                assert_ne!(pool.run(|_| thread::current().id()), here, "{}", P::NAME);
+            }
+        }
+        elsewhere::<Filch>();
+        elsewhere::<Rayon>();
+    }
+
     fn starts_with_now_where_nobody_helps<P: Pool>() {
         let order = started::<P>(1).run(|scope| {
             let next = AtomicUsize::new(0);
@@ -167,7 +180,8 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_alone_starts_with_the_same_side_on_every_peer() {
+    fn a_thread_alone_starts_with_the_same_side_on_every_pool() {
+        starts_with_now_where_nobody_helps::<Filch>();
         starts_with_now_where_nobody_helps::<Rayon>();
         starts_with_now_where_nobody_helps::<Chili>();
         starts_with_now_where_nobody_helps::<Seq>();
