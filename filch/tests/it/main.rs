@@ -5,6 +5,7 @@
     reason = "many tests are about a handle that leaves the task that made it"
 )]
 
+mod adopt;
 mod block_on;
 mod blocking;
 mod detach;
