@@ -3,7 +3,6 @@
 
 use super::{Entry, Load, per_op, runs};
 use crate::bench::pools::{Jobs, Loops, Pool, Rayon, started, timed};
-use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -49,7 +48,7 @@ fn empty_loop<P: Loops>(load: Load) -> Vec<f64> {
     let times = load.pick(2_000, 10);
     let ran = counted::<P>(load, |count| P::each_index(COUNT, |_| count.add()));
     assert_eq!(ran, COUNT);
-    per_op(repeated::<P>(load, times, || P::each_index(COUNT, |turn| _ = black_box(turn))), times)
+    per_op(repeated::<P>(load, times, || P::each_index(COUNT, |_| ())), times)
 }
 
 fn repeated<P: Pool>(load: Load, times: usize, program: fn()) -> Duration {
