@@ -5,10 +5,12 @@
     reason = "many tests are about a handle that leaves the task that made it"
 )]
 
+mod adopt;
 mod block_on;
 mod blocking;
 mod cpu;
 mod detach;
+mod filament;
 mod fork;
 mod groups;
 mod handle;
