@@ -584,3 +584,20 @@ fn an_adopted_thread_runs_jobs_and_leaves_nothing_behind() {
         }
     });
 }
+
+#[test]
+fn pieces_of_a_loop_run_at_the_same_time() {
+    watched(|dog| {
+        let runtime = dog.rig(2);
+        let gates = [Gate::default(), Gate::default()];
+        let work = runtime.spawn_fn(move || {
+            // Each index gets on only while the other is at work.
+            Job::for_each(0..2, 1, move |i| {
+                gates[i].open();
+                gates[1 - i].block();
+            })
+            .run_and_wait();
+        });
+        runtime.block_on(work);
+    });
+}

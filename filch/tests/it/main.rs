@@ -30,8 +30,6 @@ mod seeds;
 mod settle;
 mod shutdown;
 mod spawn_blocking;
-mod storm;
-mod stress;
 mod support;
 mod survival;
 mod ui;
