@@ -440,7 +440,15 @@ where
         if admit(shared, group, member) {
             let sight = if group.is_tracked() { Sight::Visible } else { Sight::Hidden };
             let word = State::unowned(sight, shared.now_ms());
-            queue(shared, group, create(shared, group, word, Some(parent), closure, site));
+            let task = create(shared, group, word, Some(parent), closure, site);
+            // SAFETY: used within this call only.
+            match unsafe { Worker::of_runtime(shared) } {
+                // Nobody can be told of a hidden job, nor cancel it.
+                Some(worker) if worker.runs_jobs() && sight == Sight::Hidden => {
+                    worker.push_job(task);
+                }
+                _ => queue(shared, group, task),
+            }
         } else {
             // SAFETY: the child's unit; it is dropped unrun.
             unsafe { parent.leave_cancelled() };

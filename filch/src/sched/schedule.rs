@@ -232,7 +232,9 @@ impl Worker {
         }
     }
 
-    fn push_job(&self, task: RawTask) {
+    /// Puts a job into the worker's deque; it runs jobs.
+    #[inline]
+    pub(crate) fn push_job(&self, task: RawTask) {
         // SAFETY: S3, we are the owner.
         unsafe { self.slot().deque.push(task.0) };
         self.shared().notify(self.lane());
