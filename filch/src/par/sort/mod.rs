@@ -28,31 +28,35 @@ const SMALL: usize = 4 << 10;
 /// Sorts and keeps the order of equal elements.
 pub(super) fn sort<T: Send>(v: &mut [T], less: impl Fn(&T, &T) -> bool + Sync) {
     if size_of::<T>() == 0 || v.len() < SMALL {
-        return v.sort_by(|a, b| order(&less, a, b));
+        return alone(v, &less);
     }
     on_worker(|| match width() {
-        1 => v.sort_by(|a, b| order(&less, a, b)),
-        width => {
-            if !settle_run(v, &less) {
-                stable::sort(v, &less, width);
-            }
-        }
+        1 => alone(v, &less),
+        _ if settle_run(v, &less) => {}
+        width => stable::sort(v, &less, width),
     });
 }
 
 /// Sorts in place; equal elements may change places.
 pub(super) fn sort_unstable<T: Send>(v: &mut [T], less: impl Fn(&T, &T) -> bool + Sync) {
     if size_of::<T>() == 0 || v.len() < SMALL {
-        return v.sort_unstable_by(|a, b| order(&less, a, b));
+        return alone_unstable(v, &less);
     }
     on_worker(|| match width() {
-        1 => v.sort_unstable_by(|a, b| order(&less, a, b)),
-        width => {
-            if !settle_run(v, &less) {
-                unstable::sort(v, &less, width);
-            }
-        }
+        1 => alone_unstable(v, &less),
+        _ if settle_run(v, &less) => {}
+        width => unstable::sort(v, &less, width),
     });
+}
+
+/// Std's stable sort; called from here only, since each call site would be a copy of it.
+fn alone<T>(v: &mut [T], less: &impl Fn(&T, &T) -> bool) {
+    v.sort_by(|a, b| order(less, a, b));
+}
+
+/// Std's unstable sort; as [`alone`].
+fn alone_unstable<T>(v: &mut [T], less: &impl Fn(&T, &T) -> bool) {
+    v.sort_unstable_by(|a, b| order(less, a, b));
 }
 
 /// True if the slice was one run, and is now sorted (O3).

@@ -17,39 +17,38 @@ pub(super) enum Run {
 
 /// The run that `v` is. Random input costs a few comparisons, one run costs one per element.
 pub(super) fn of<T: Send>(v: &mut [T], less: &(impl Fn(&T, &T) -> bool + Sync)) -> Option<Run> {
-    let [first, second, ..] = v else {
-        return Some(Run::Ascending);
+    let run = match v {
+        [first, second, ..] if less(second, first) => Run::Descending,
+        _ => Run::Ascending,
     };
-    if less(second, first) {
-        let holds = |a: &T, b: &T| less(b, a);
-        holds_throughout(v, &holds).then_some(Run::Descending)
-    } else {
-        let holds = |a: &T, b: &T| !less(b, a);
-        holds_throughout(v, &holds).then_some(Run::Ascending)
-    }
-}
-
-/// Whether `holds` for each element and the next; a look at the beginning comes before any fork.
-fn holds_throughout<T: Send>(v: &mut [T], holds: &(impl Fn(&T, &T) -> bool + Sync)) -> bool {
     let beginning = v.len().min(GRAIN);
-    sequentially(&v[..beginning], holds) && in_parallel(v, holds, Divide::new(GRAIN))
+    let is_run = run.is(&v[..beginning], less) && run.is_all(v, less, Divide::new(GRAIN));
+    is_run.then_some(run)
 }
 
-fn sequentially<T>(v: &[T], holds: &impl Fn(&T, &T) -> bool) -> bool {
-    v.is_sorted_by(holds)
-}
+impl Run {
+    /// Whether `v` is such a run; ends at the first element that is not.
+    fn is<T>(self, v: &[T], less: &impl Fn(&T, &T) -> bool) -> bool {
+        match self {
+            Self::Ascending => v.is_sorted_by(|a, b| !less(b, a)),
+            Self::Descending => v.is_sorted_by(|a, b| less(b, a)),
+        }
+    }
 
-fn in_parallel<T: Send>(
-    v: &mut [T],
-    holds: &(impl Fn(&T, &T) -> bool + Sync),
-    divide: Divide,
-) -> bool {
-    let Some(divide) = divide.halve(v.len()) else {
-        return sequentially(v, holds);
-    };
-    let mid = v.len() / 2;
-    let (left, right) = v.split_at_mut(mid);
-    let (l, r) = join(|| in_parallel(left, holds, divide), || in_parallel(right, holds, divide));
-    // O1: after the join, the neighbours at the seam are this thread's alone.
-    l && r && holds(&v[mid - 1], &v[mid])
+    /// As [`Run::is`], on several workers.
+    fn is_all<T: Send>(
+        self,
+        v: &mut [T],
+        less: &(impl Fn(&T, &T) -> bool + Sync),
+        divide: Divide,
+    ) -> bool {
+        let Some(divide) = divide.halve(v.len()) else {
+            return self.is(v, less);
+        };
+        let mid = v.len() / 2;
+        let (left, right) = v.split_at_mut(mid);
+        let (l, r) = join(|| self.is_all(left, less, divide), || self.is_all(right, less, divide));
+        // O1: after the join, the neighbours at the seam are this thread's alone.
+        l && r && self.is(&v[mid - 1..=mid], less)
+    }
 }

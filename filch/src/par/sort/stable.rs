@@ -11,7 +11,7 @@
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-use super::{order, settle_run};
+use super::{alone, settle_run};
 use crate::fork::{announce, join};
 use crate::par::merge;
 
@@ -85,7 +85,7 @@ impl<'a, T: Send> Span<'a, T> {
         // SAFETY: S2, the elements are in the slice.
         let elements = unsafe { self.elements(Place::Slice) };
         if elements.len() <= leaf {
-            elements.sort_by(|a, b| order(less, a, b));
+            alone(elements, less);
             return self.deliver(goal);
         }
         if settle_run(elements, less) {

@@ -11,7 +11,7 @@
 //!
 //! Not here: an upper bound of work for hostile input. That is std's, at the leaves.
 
-use super::order;
+use super::{alone, alone_unstable, order};
 use crate::fork::{announce, join};
 use crate::par::divide::{self, Divide};
 
@@ -57,7 +57,7 @@ fn sort_part<T: Send>(v: &mut [T], less: &(impl Fn(&T, &T) -> bool + Sync), plan
     let small = v.len() <= plan.leaf + plan.leaf / 4;
     let cut = if small || plan.cuts == 0 { None } else { Cut::choose(v, less, plan.width) };
     let Some(cut) = cut else {
-        return v.sort_unstable_by(|a, b| order(less, a, b));
+        return alone_unstable(v, less);
     };
     let mid = cut.make(v, less);
     let below = Plan { cuts: plan.cuts - 1, width: plan.width.div_ceil(2), ..plan };
@@ -74,7 +74,7 @@ fn mend<T>(v: &mut [T], mid: usize, less: &impl Fn(&T, &T) -> bool) {
     let start = v[..mid].partition_point(|x| !less(&v[mid], x));
     let end = mid + v[mid..].partition_point(|x| less(x, &v[mid - 1]));
     // The stable sort finds the two runs and merges them.
-    v[start..end].sort_by(|a, b| order(less, a, b));
+    alone(&mut v[start..end], less);
 }
 
 /// Which elements go below.
