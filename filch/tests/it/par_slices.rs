@@ -104,9 +104,6 @@ fn stable_sorts_keep_the_order_of_equals() {
         v.clone_from(&input);
         v.par_sort_by_cached_key(|pair| pair.0.to_string());
         expected.sort_by_cached_key(|pair| pair.0.to_string());
-        let by_index = |v: &mut Vec<(u64, usize)>| v.sort_by(|a, b| a.0.cmp(&b.0));
-        by_index(&mut v);
-        by_index(&mut expected);
         assert_eq!(v, expected);
     });
 }
@@ -117,7 +114,7 @@ fn sorts_agree_with_std_on_patterns() {
         for workers in [1, 2, 3, 5] {
             let runtime = dog.rig(workers);
             runtime.block_on_fn(|| {
-                for (name, input) in [4_095, 4_096, 70_001].into_iter().flat_map(patterns) {
+                for (name, input) in [4_095, 4_096, 70_000].into_iter().flat_map(patterns) {
                     let mut expected = input.clone();
                     expected.sort();
                     let mut v = input.clone();
@@ -321,6 +318,8 @@ fn key_that_panics_leaves_the_slice_as_it_was() {
     });
 }
 
+type Liar<'a> = dyn Fn(u64, u64) -> Ordering + Sync + 'a;
+
 #[test]
 fn comparisons_that_contradict_each_other_leave_a_permutation() {
     watched(|dog| {
@@ -328,7 +327,7 @@ fn comparisons_that_contradict_each_other_leave_a_permutation() {
         runtime.block_on_fn(|| {
             let keys = random(13, 30_000, u64::MAX);
             let toss = AtomicUsize::new(1);
-            let liars: [(&str, &(dyn Fn(u64, u64) -> Ordering + Sync)); 4] = [
+            let liars: [(&str, &Liar); 4] = [
                 ("always less", &|_, _| Ordering::Less),
                 ("never less", &|_, _| Ordering::Greater),
                 ("by chance", &|_, _| {
