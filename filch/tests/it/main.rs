@@ -28,8 +28,6 @@ mod scopes;
 mod seeds;
 mod settle;
 mod shutdown;
-mod storm;
-mod stress;
 mod support;
 mod survival;
 mod ui;

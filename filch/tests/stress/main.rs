@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use crate::storm::{Lanes, Rng, Storm, TellSeed, seed, tasks};
 use filch::{Builder, Shutdown};
+
+mod storm;
+
+use storm::{Lanes, Rng, Storm, TellSeed, seed, tasks};
 
 const THREADS: u64 = 8;
 
