@@ -86,6 +86,9 @@ mod fork;
 mod adopt;
 
 #[cfg(not(loom))]
+pub mod par;
+
+#[cfg(not(loom))]
 mod runtime;
 
 #[cfg(not(loom))]
