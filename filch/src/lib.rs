@@ -92,6 +92,9 @@ mod cpu;
 mod adopt;
 
 #[cfg(not(loom))]
+pub mod par;
+
+#[cfg(not(loom))]
 mod runtime;
 
 #[cfg(not(loom))]

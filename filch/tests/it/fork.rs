@@ -170,7 +170,7 @@ fn what_a_stolen_half_spawns_belongs_to_the_group_and_the_task_of_its_owner() {
             .spawn_fn(move || {
                 filch::block_on_fn(|| {
                     let (here, there) = join(
-                        || filch::current_id(),
+                        filch::current_id,
                         || {
                             for _ in 0..100 {
                                 let ended = counted.clone();
