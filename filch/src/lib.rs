@@ -83,6 +83,9 @@ mod scope;
 mod fork;
 
 #[cfg(not(loom))]
+pub mod par;
+
+#[cfg(not(loom))]
 mod runtime;
 
 #[cfg(not(loom))]
