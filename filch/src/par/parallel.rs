@@ -533,7 +533,7 @@ pub trait ParallelIterator: Sized + Send {
     ///
     /// ```
     /// # use filch::par::prelude::*;
-    /// assert_eq!([3.5, 1.5].par_iter().min_by(|a, b| a.total_cmp(b)), Some(&1.5));
+    /// assert_eq!([3.5f64, 1.5].par_iter().min_by(|a, b| a.total_cmp(b)), Some(&1.5));
     /// ```
     fn min_by<F>(self, f: F) -> Option<Self::Item>
     where
@@ -574,7 +574,7 @@ pub trait ParallelIterator: Sized + Send {
     ///
     /// ```
     /// # use filch::par::prelude::*;
-    /// assert_eq!([3.5, 1.5].par_iter().max_by(|a, b| a.total_cmp(b)), Some(&3.5));
+    /// assert_eq!([3.5f64, 1.5].par_iter().max_by(|a, b| a.total_cmp(b)), Some(&3.5));
     /// ```
     fn max_by<F>(self, f: F) -> Option<Self::Item>
     where

@@ -172,8 +172,8 @@ impl Plan {
             How::Dynamic(grain) => How::Dynamic(grain.div_ceil(size)),
             how => how,
         };
-        let partition = Partition { how, ..self.partition };
-        Self { min: self.min.div_ceil(size), max: (self.max / size).max(1), partition }
+        let max = if self.max == usize::MAX { self.max } else { (self.max / size).max(1) };
+        Self { min: self.min.div_ceil(size), max, partition: Partition { how, ..self.partition } }
     }
 }
 

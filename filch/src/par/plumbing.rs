@@ -275,9 +275,9 @@ pub trait Consumer<Item>: Send + Sized {
 /// use filch::par::plumbing::Folder;
 ///
 /// struct Count(usize);
-/// impl<T> Folder<T> for Count {
+/// impl Folder<char> for Count {
 ///     type Result = usize;
-///     fn consume(self, _: T) -> Count { Count(self.0 + 1) }
+///     fn consume(self, _: char) -> Count { Count(self.0 + 1) }
 ///     fn complete(self) -> usize { self.0 }
 /// }
 /// assert_eq!(Count(0).consume_iter("abc".chars()).complete(), 3);
@@ -364,12 +364,48 @@ where
     C: Consumer<P::Item>,
 {
     match Split::new(producer.plan(), len) {
-        Some(split) => on_worker(move || {
-            announce(split.pieces(len));
+        Some(split) => start(split.pieces(len), move || {
             run(Piece { len, split, side: Side::Here }, producer, consumer)
         }),
         None => producer.fold_with(consumer.into_folder()).complete(),
     }
+}
+
+/// Starts a loop of so many pieces.
+pub(super) fn start<R: Send>(pieces: usize, f: impl FnOnce() -> R + Send) -> R {
+    let (mut f, mut result) = (Some(f), None);
+    start_erased(pieces, &mut || result = f.take().map(|f| f()));
+    result.expect("a loop that ended has a result")
+}
+
+/// As [`join_sides`].
+pub(super) fn fork<A: Send, B: Send>(
+    a: impl FnOnce(Side) -> A + Send,
+    b: impl FnOnce(Side) -> B + Send,
+) -> (A, B) {
+    let (mut a, mut b) = (Some(a), Some(b));
+    let (mut left, mut right) = (None, None);
+    fork_erased(&mut |side| left = a.take().map(|a| a(side)), &mut |side| {
+        right = b.take().map(|b| b(side))
+    });
+    let ended = "both sides of a join have ended";
+    (left.expect(ended), right.expect(ended))
+}
+
+// Everything below a loop is compiled once for all loops of a program, not once for each: an indirect
+// call for each piece is nothing beside the piece.
+
+#[inline(never)]
+fn start_erased(pieces: usize, f: &mut (dyn FnMut() + Send)) {
+    on_worker(|| {
+        announce(pieces);
+        f();
+    });
+}
+
+#[inline(never)]
+fn fork_erased(a: &mut (dyn FnMut(Side) + Send), b: &mut (dyn FnMut(Side) + Send)) {
+    join_sides(a, b);
 }
 
 /// What is known of a piece besides its items.
@@ -394,7 +430,7 @@ where
     debug_assert!(0 < at && at < len);
     let (left_producer, right_producer) = producer.split_at(at);
     let (left_consumer, right_consumer, reducer) = consumer.split_at(at);
-    let (a, b) = join_sides(
+    let (a, b) = fork(
         move |side| run(Piece { len: at, split: left, side }, left_producer, left_consumer),
         move |side| {
             run(Piece { len: len - at, split: right, side }, right_producer, right_consumer)
@@ -417,10 +453,9 @@ where
     }
     match producer.split() {
         (producer, None) => producer.fold_with(consumer.into_folder()).complete(),
-        (left, Some(right)) => on_worker(move || {
-            announce(width);
-            run_both(Split::unindexed(width), (left, right), consumer)
-        }),
+        (left, Some(right)) => {
+            start(width, move || run_both(Split::unindexed(width), (left, right), consumer))
+        }
     }
 }
 
@@ -448,7 +483,7 @@ where
 {
     let (left, right) = producers;
     let (reducer, left_consumer) = (consumer.to_reducer(), consumer.split_off());
-    let (a, b) = join_sides(
+    let (a, b) = fork(
         move |side| run_unindexed(split, side, left, left_consumer),
         move |side| run_unindexed(split, side, right, consumer),
     );

@@ -17,6 +17,7 @@ mod local;
 mod locks;
 mod migration;
 mod panics;
+mod par;
 mod refused;
 mod regress;
 mod runtimes;

@@ -1,9 +1,8 @@
 //! `chain`: the items of one iterator, then those of another.
 
-use crate::fork::{join_sides, on_worker};
 use crate::par::indexed::IndexedParallelIterator;
 use crate::par::parallel::ParallelIterator;
-use crate::par::plumbing::{Consumer, Folder, Plan, Producer, Reducer};
+use crate::par::plumbing::{Consumer, Folder, Plan, Producer, Reducer, fork, start};
 
 /// Made by [`ParallelIterator::chain`].
 #[derive(Debug, Clone)]
@@ -36,8 +35,7 @@ where
                 (left, consumer, reducer)
             }
         };
-        let (left, right) =
-            on_worker(move || join_sides(move |_| a.drive(left), move |_| b.drive(right)));
+        let (left, right) = start(2, || fork(|_| a.drive(left), |_| b.drive(right)));
         reducer.reduce(left, right)
     }
 

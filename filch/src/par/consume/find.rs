@@ -108,7 +108,7 @@ impl<'s, T: Send, P: Fn(&T) -> bool + Sync> Consumer<T> for FindConsumer<'s, P> 
         let low = self.low.get();
         let middle = low + (self.high - low) / 2;
         // F1: when the interval is a point, both have it.
-        self.low.set((middle + 1).min(self.high));
+        self.low.set(middle.saturating_add(1).min(self.high));
         Self { search: self.search, low: Cell::new(low), high: middle }
     }
 

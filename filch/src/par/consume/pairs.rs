@@ -16,7 +16,7 @@ use crate::par::plumbing::{Consumer, Folder, Reducer};
 /// use filch::par::{Either, prelude::*};
 /// let words = ["1", "x", "2"];
 /// let (numbers, rest): (Vec<u8>, Vec<&str>) =
-///     words.par_iter().partition_map(|word| match word.parse() {
+///     words.par_iter().partition_map(|word| match word.parse::<u8>() {
 ///         Ok(number) => Either::Left(number),
 ///         Err(_) => Either::Right(*word),
 ///     });

@@ -11,7 +11,9 @@ use crate::par::adapt::{Chain, FilterMap};
 use crate::par::convert::IntoParallelIterator;
 use crate::par::indexed::IndexedParallelIterator;
 use crate::par::parallel::ParallelIterator;
-use crate::par::plumbing::{Consumer, Folder, Producer, UnindexedProducer, bridge_unindexed};
+use crate::par::plumbing::{
+    Consumer, Folder, Producer, UnindexedProducer, bridge, bridge_unindexed,
+};
 
 /// The integers of a range.
 ///
@@ -29,76 +31,163 @@ pub struct Iter<T> {
 /// The integers of an inclusive range.
 pub type InclusiveIter<T> = Chain<Iter<T>, option::IntoIter<T>>;
 
-macro_rules! range {
-    ($($t:ty)*) => { $(
-        impl IntoParallelIterator for Range<$t> {
-            type Iter = Iter<$t>;
-            type Item = $t;
+/// An integer that ranges are made of. Closed: all of std's are.
+///
+/// These traits are there, rather than an implementation for each type, so that the compiler can choose
+/// the type of `(0..10).into_par_iter()` as late as that of `(0..10)`.
+pub trait Integer: Copy + Send + Ord + sealed::Sealed {
+    /// The next one, if there is one.
+    fn successor(self) -> Option<Self>;
 
-            fn into_par_iter(self) -> Iter<$t> {
-                // The other way round is empty too, and then so is its length.
-                Iter { range: self.start..self.end.max(self.start) }
+    /// The number of integers in a range whose ends are in order, if the type tells it.
+    fn count(range: &Range<Self>) -> Option<usize>;
+
+    /// Runs a range whose ends are in order into a consumer.
+    fn drive<C: Consumer<Self>>(range: Iter<Self>, consumer: C) -> C::Result;
+
+    /// Feeds a range to a folder.
+    fn fold<F: Folder<Self>>(range: Range<Self>, folder: F) -> F;
+}
+
+/// An [`Integer`] so narrow that the length of a range fits a `usize`.
+pub trait IndexedInteger: Integer {
+    /// The integers of a range, one after the other.
+    type Walk: DoubleEndedIterator<Item = Self> + ExactSizeIterator;
+
+    /// Makes it.
+    fn walk(range: Range<Self>) -> Self::Walk;
+
+    /// The number of integers in a range whose ends are in order.
+    fn len(range: &Range<Self>) -> usize;
+
+    /// The integer that is so much greater.
+    fn plus(self, distance: usize) -> Self;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+impl<T: Integer> IntoParallelIterator for Range<T> {
+    type Iter = Iter<T>;
+    type Item = T;
+
+    fn into_par_iter(self) -> Iter<T> {
+        // One whose ends are out of order is empty.
+        Iter { range: self.start..self.end.max(self.start) }
+    }
+}
+
+impl<T: Integer> IntoParallelIterator for RangeInclusive<T> {
+    type Iter = InclusiveIter<T>;
+    type Item = T;
+
+    fn into_par_iter(self) -> InclusiveIter<T> {
+        let (start, end) = (*self.start(), *self.end());
+        match end.successor() {
+            _ if self.is_empty() => (start..start).into_par_iter().chain(None),
+            Some(end) => (start..end).into_par_iter().chain(None),
+            None => (start..end).into_par_iter().chain(Some(end)),
+        }
+    }
+}
+
+impl<T: Integer> ParallelIterator for Iter<T> {
+    type Item = T;
+
+    fn drive<C: Consumer<T>>(self, consumer: C) -> C::Result {
+        T::drive(self, consumer)
+    }
+
+    fn opt_len(&self) -> Option<usize> {
+        T::count(&self.range)
+    }
+}
+
+impl<T: IndexedInteger> IndexedParallelIterator for Iter<T> {
+    type Producer<'p>
+        = Self
+    where
+        Self: 'p;
+
+    fn len(&self) -> usize {
+        T::len(&self.range)
+    }
+
+    fn producer(&mut self) -> Self {
+        self.clone()
+    }
+}
+
+impl<T: IndexedInteger> Producer for Iter<T> {
+    type Item = T;
+    type IntoIter = T::Walk;
+
+    fn into_iter(self) -> T::Walk {
+        T::walk(self.range)
+    }
+
+    fn split_at(self, index: usize) -> (Self, Self) {
+        debug_assert!(index <= self.len());
+        let middle = self.range.start.plus(index);
+        (Self { range: self.range.start..middle }, Self { range: middle..self.range.end })
+    }
+
+    fn fold_with<F: Folder<T>>(self, folder: F) -> F {
+        T::fold(self.range, folder)
+    }
+}
+
+macro_rules! integer {
+    ($t:ty, $bridge:ident, $range:ident => $count:expr) => {
+        impl sealed::Sealed for $t {}
+
+        impl Integer for $t {
+            fn successor(self) -> Option<Self> {
+                self.checked_add(1)
+            }
+
+            fn count($range: &Range<Self>) -> Option<usize> {
+                $count
+            }
+
+            fn drive<C: Consumer<Self>>(range: Iter<Self>, consumer: C) -> C::Result {
+                $bridge(range, consumer)
+            }
+
+            #[inline]
+            fn fold<F: Folder<Self>>(range: Range<Self>, folder: F) -> F {
+                folder.consume_iter(range)
             }
         }
+    };
+}
 
-        impl IntoParallelIterator for RangeInclusive<$t> {
-            type Iter = InclusiveIter<$t>;
-            type Item = $t;
+/// The distance of two integers is taken in the unsigned type.
+macro_rules! indexed {
+    ($($t:ty as $unsigned:ty => $walk:ty, $make:expr;)*) => { $(
+        integer!($t, bridge, range => Some(<$t as IndexedInteger>::len(range)));
 
-            fn into_par_iter(self) -> InclusiveIter<$t> {
-                let (start, end) = (*self.start(), *self.end());
-                match end.checked_add(1) {
-                    _ if self.is_empty() => (start..start).into_par_iter().chain(None),
-                    Some(end) => (start..end).into_par_iter().chain(None),
-                    None => (start..end).into_par_iter().chain(Some(end)),
-                }
+        impl IndexedInteger for $t {
+            type Walk = $walk;
+
+            fn walk(range: Range<Self>) -> $walk {
+                $make(range)
+            }
+
+            fn len(range: &Range<Self>) -> usize {
+                debug_assert!(range.start <= range.end);
+                range.end.wrapping_sub(range.start) as $unsigned as usize
+            }
+
+            fn plus(self, distance: usize) -> Self {
+                self.wrapping_add(distance as Self)
             }
         }
     )* };
 }
 
-range!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize);
-
-/// Ranges of known length; the distance of two values is taken in the unsigned type.
-macro_rules! indexed_range {
-    ($($t:ty as $unsigned:ty => $iter:ty, $make:expr;)*) => { $(
-        bridged!([] Iter<$t>, $t);
-
-        impl IndexedParallelIterator for Iter<$t> {
-            type Producer<'p> = Self;
-
-            fn len(&self) -> usize {
-                debug_assert!(self.range.start <= self.range.end);
-                self.range.end.wrapping_sub(self.range.start) as $unsigned as usize
-            }
-
-            fn producer(&mut self) -> Self {
-                self.clone()
-            }
-        }
-
-        impl Producer for Iter<$t> {
-            type Item = $t;
-            type IntoIter = $iter;
-
-            fn into_iter(self) -> $iter {
-                $make(self.range)
-            }
-
-            fn split_at(self, index: usize) -> (Self, Self) {
-                debug_assert!(index <= self.len());
-                let middle = self.range.start.wrapping_add(index as $t);
-                (Self { range: self.range.start..middle }, Self { range: middle..self.range.end })
-            }
-
-            fn fold_with<F: Folder<$t>>(self, folder: F) -> F {
-                folder.consume_iter(self.range)
-            }
-        }
-    )* };
-}
-
-indexed_range! {
+indexed! {
     u8 as u8 => Range<u8>, |range| range;
     u16 as u16 => Range<u16>, |range| range;
     u32 as u32 => Range<u32>, |range| range;
@@ -110,7 +199,7 @@ indexed_range! {
 }
 
 #[cfg(target_pointer_width = "64")]
-indexed_range! {
+indexed! {
     u64 as u64 => WideIter<u64>, WideIter;
     i64 as u64 => WideIter<i64>, WideIter;
 }
@@ -170,15 +259,9 @@ macro_rules! wide_iter {
 wide_iter!(u64 i64);
 
 /// Ranges whose length may not fit a `usize`.
-macro_rules! unindexed_range {
+macro_rules! unindexed {
     ($($t:ty as $unsigned:ty),*) => { $(
-        impl ParallelIterator for Iter<$t> {
-            type Item = $t;
-
-            fn drive<C: Consumer<$t>>(self, consumer: C) -> C::Result {
-                bridge_unindexed(self, consumer)
-            }
-        }
+        integer!($t, bridge_unindexed, _range => None);
 
         impl UnindexedProducer for Iter<$t> {
             type Item = $t;
@@ -186,9 +269,11 @@ macro_rules! unindexed_range {
             fn split(self) -> (Self, Option<Self>) {
                 let Range { start, end } = self.range;
                 let half = end.wrapping_sub(start) as $unsigned / 2;
+                if half == 0 {
+                    return (self, None);
+                }
                 let middle = start.wrapping_add(half as $t);
-                let right = (half > 0).then(|| Self { range: middle..end });
-                (Self { range: if half > 0 { start..middle } else { start..end } }, right)
+                (Self { range: start..middle }, Some(Self { range: middle..end }))
             }
 
             fn fold_with<F: Folder<$t>>(self, folder: F) -> F {
@@ -198,9 +283,9 @@ macro_rules! unindexed_range {
     )* };
 }
 
-unindexed_range!(u128 as u128, i128 as u128);
+unindexed!(u128 as u128, i128 as u128);
 #[cfg(not(target_pointer_width = "64"))]
-unindexed_range!(u64 as u64, i64 as u64);
+unindexed!(u64 as u64, i64 as u64);
 
 /// The characters of a range.
 pub type CharIter = FilterMap<Iter<u32>, fn(u32) -> Option<char>>;
