@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 use crate::sched::blocking::{Sleeper, wait_for_group};
 use crate::sched::worker::Worker;
 use crate::spawn;
-use crate::task::context::Frame;
+use crate::task::context::{self, Frame};
 use crate::task::group::{Group, GroupRef, OnPanic, Tracking, guard_user_code};
 
 /// Runs a future on this thread and returns its value once every task that it or its descendants
@@ -78,6 +78,7 @@ pub(crate) fn in_group<T>(
     let Some(group) = Group::inside(parent, OnPanic::Continue, tracking) else {
         panic!("the runtime has shut down");
     };
+    context::with(|cx| cx.waits.set(cx.waits.get() + 1));
     let result = {
         // SAFETY: X2, `group` outlives the frame.
         let _frame = unsafe { Frame::enter(Arc::as_ptr(&group), ptr::null(), u32::MAX) };
@@ -88,6 +89,7 @@ pub(crate) fn in_group<T>(
     // SAFETY: the group's first unit, given up once.
     unsafe { Group::leave(Arc::as_ptr(&group)) };
     wait_for_group(&group);
+    context::with(|cx| cx.waits.set(cx.waits.get() - 1));
     std::mem::forget(abort);
     match (result, group.close()) {
         (Ok(value), None) => value,

@@ -329,7 +329,8 @@ impl TaskBuilder {
                 "spawn_local needs a task on an I/O worker of its runtime: the future stays where it is spawned"
             );
         };
-        if context::with(|cx| cx.task.get().is_null() && !cx.group.get().is_null()) {
+        // Also in a job that the waiter runs meanwhile: it waits for what that spawns.
+        if context::with(|cx| cx.waits.get() > 0) {
             panic!(
                 "spawn_local inside block_on on a worker: the future could not run while it blocks"
             );
@@ -407,10 +408,15 @@ pub(crate) fn current<R>(f: impl FnOnce(&Shared, &Group, Member) -> R) -> R {
             let shared = unsafe { &*group.home().shared.cast::<Shared>() };
             f(shared, group, Member::Yes)
         }
-        None => {
-            let shared = runtime::default().shared();
-            f(shared, &shared.root, Member::No)
-        }
+        // SAFETY: used within this call only.
+        None => match unsafe { Worker::current() } {
+            // An adopted thread.
+            Some(worker) => f(worker.shared(), &worker.shared().root, Member::No),
+            None => {
+                let shared = runtime::default().shared();
+                f(shared, &shared.root, Member::No)
+            }
+        },
     }
 }
 

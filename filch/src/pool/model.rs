@@ -98,3 +98,23 @@ fn loom_visit_vs_last_free_of_a_closed_pool() {
         assert_eq!(pool.stats().chunks, 0);
     });
 }
+
+/// A cell is taken without a shard's rack, before or after the depot drains: nothing is lost.
+#[test]
+fn loom_alloc_vs_close() {
+    loom::model(|| {
+        let pool = Pool::new();
+        let weak = Arc::downgrade(&pool);
+        // A magazine of two goes to the depot.
+        let cells: [_; 5] = std::array::from_fn(|_| Owned(pool.alloc(CELL)));
+        cells.into_iter().for_each(Owned::free);
+        let user = {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || Owned(pool.alloc(CELL)).free())
+        };
+        pool.close();
+        drop(pool);
+        user.join().unwrap();
+        assert_eq!(weak.strong_count(), 0);
+    });
+}

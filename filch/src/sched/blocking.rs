@@ -1,7 +1,8 @@
 //! How a thread waits without stalling the others.
 //!
 //! B1. A waiter runs a job only if it is what it waits for (claimed through its handle) or belongs
-//!     to the awaited group: never unrelated work under the waiter's locks.
+//!     to the awaited group: never unrelated work under the waiter's locks. A job that was detached
+//!     is nobody's to wait for, so it is not run but let go.
 //! B2. Before a worker blocks, its ledger is settled (C4), what lies in its newest-task slot is in
 //!     its ring, and somebody is told, so that nothing ready depends on the sleeper.
 //! B3. While a worker blocks it is out of its crew, so a spare comes if work is ready.
@@ -18,10 +19,10 @@ use super::crew::Summons;
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::base::parker::{Parker, Unparked};
-use crate::base::shim::{Ordering, fence};
+use crate::base::shim::Ordering;
 use crate::task::group::{Group, GroupRef};
 use crate::task::header::{Kind, RawTask};
-use crate::task::state::Start;
+use crate::task::state::{PutBack, Start};
 
 /// A thread's place to sleep in, with a waker to end it.
 pub(crate) struct Sleeper {
@@ -49,17 +50,23 @@ impl Sleeper {
 }
 
 /// Evidence that the worker of this thread, if it has one, is out of its crew (B2, B3).
-struct Out<'a>(Option<&'a Worker>);
+pub(super) struct Out<'a>(Option<&'a Worker>);
 
-impl Out<'_> {
-    fn of_this_thread() -> Self {
+impl<'a> Out<'a> {
+    pub(super) fn of_this_thread() -> Self {
         Group::settle();
         // SAFETY: used only while this call into the worker's task lasts.
-        let worker = unsafe { Worker::current() };
-        let Some(worker) = worker else { return Out(None) };
+        match unsafe { Worker::current() } {
+            Some(worker) => Self::of_worker(worker),
+            None => Out(None),
+        }
+    }
+
+    /// The worker is that of this thread, and its ledger is settled.
+    pub(super) fn of_worker(worker: &'a Worker) -> Self {
         worker.offers_what_it_has();
-        if worker.slot().is_out() {
-            // A job that this worker runs while it is out blocks in its turn.
+        // A guest is in no crew; and a job that a worker runs while it is out may block in its turn.
+        if worker.is_guest() || worker.slot().is_out() {
             return Out(None);
         }
         worker.goes_out();
@@ -93,9 +100,8 @@ impl Worker {
         let (shared, lane, slot) = (self.shared(), self.lane(), self.slot());
         slot.set_out(true);
         lane.crew.goes_out();
-        // ORDERING: SeqCst pairs with the fence in `Idle::notify`: a poster that still found the
-        // crew complete has pushed before, and we see it.
-        fence(Ordering::SeqCst);
+        // A poster that still found the crew complete has pushed before, and we see it.
+        lane.idle.before_look();
         if lane.crew.is_empty() || lane.has_ready(&shared.slots) {
             match shared.reinforce(lane) {
                 Summons::StandingBy(_) | Summons::Vacant(_) => slot.counters.spares.add(1),
@@ -106,26 +112,40 @@ impl Worker {
     }
 
     /// Takes the newest job of `group` out of this worker's deque (B1). Jobs of others may lie on
-    /// top of it: they are put back as they were.
-    fn pop_job_of(&self, group: *const Group) -> Option<RawTask> {
+    /// top of it, at most `depth`: they are put back as they were.
+    fn pop_job_of(&self, group: *const Group, depth: usize) -> Option<RawTask> {
         let mut strangers = Vec::new();
         let found = loop {
+            if strangers.len() > depth {
+                break None;
+            }
             let Some(job) = self.next_job() else { break None };
+            if job.is_stack_job() {
+                // Forked before the wait began, and so is all that lies below.
+                strangers.push(job);
+                break None;
+            }
             // SAFETY: T4, the entry keeps the cell alive.
             if std::ptr::eq(unsafe { job.header() }.group_ptr(), group) {
                 break Some(job);
             }
             strangers.push(job);
         };
-        if !strangers.is_empty() {
-            for job in strangers.into_iter().rev() {
-                // SAFETY: S3, we are the owner, and the entry is one we have just taken.
-                unsafe { self.slot().deque.push(job.0) };
-            }
-            // Whoever looked meanwhile has not seen them.
-            self.shared().notify(self.lane());
-        }
+        self.put_back(strangers);
         found
+    }
+
+    /// Pushes jobs that were just popped, the newest first, as they were.
+    pub(super) fn put_back(&self, jobs: Vec<RawTask>) {
+        if jobs.is_empty() {
+            return;
+        }
+        for job in jobs.into_iter().rev() {
+            // SAFETY: S3, we are the owner, and the entry is one we have just taken.
+            unsafe { self.slot().deque.push(job.0) };
+        }
+        // Whoever looked meanwhile has not seen them.
+        self.shared().notify(self.lane());
     }
 }
 
@@ -155,11 +175,19 @@ pub(crate) fn wait_for_group(group: &GroupRef) {
 /// Runs one job of the group, if this thread can get at one.
 fn help(group: &GroupRef) -> bool {
     let shared: *const Shared = group.home().shared.cast();
+    // What lies deeper is found in the list, without a search for each job of it.
+    let depth = if group.is_tracked() { 0 } else { usize::MAX };
     // SAFETY: used only while this call lasts.
     if let Some(worker) = unsafe { Worker::of_runtime(shared) }
-        && let Some(job) = worker.pop_job_of(Arc::as_ptr(group))
+        && let Some(job) = worker.pop_job_of(Arc::as_ptr(group), depth)
     {
-        worker.run(job);
+        // SAFETY: T4, the entry keeps the cell alive.
+        match unsafe { job.header() }.state.start() {
+            // SAFETY: `start` gave us the body.
+            Start::Detached => unsafe { let_go(job) },
+            // SAFETY: that was the start.
+            start => unsafe { worker.run_started(job, start) },
+        }
         return true;
     }
     while let Some(member) = group.newest_job() {
@@ -187,10 +215,35 @@ pub(crate) fn claim_and_run(task: RawTask) -> bool {
     if header.vtable.kind != Kind::Job {
         return false;
     }
-    let Some(start) = header.state.claim() else { return false };
-    // SAFETY: claimed just now.
-    unsafe { run_here(task, start) };
+    match header.state.claim() {
+        None => return false,
+        // SAFETY: the claim gave us the body.
+        Some(Start::Detached) => unsafe { let_go(task) },
+        // SAFETY: claimed just now.
+        Some(start) => unsafe { run_here(task, start) },
+    }
     true
+}
+
+/// Moves a job that was detached before it started to the runtime's own group, and leaves it to
+/// others: nobody waits for it (B1).
+///
+/// # Safety
+/// The body of `task` is the caller's, who gives it up.
+unsafe fn let_go(task: RawTask) {
+    // SAFETY: T2, the body is ours, so the task is not DONE and the cell is alive.
+    let header = unsafe { task.header() };
+    // D2: once it is back in its queue, the task may end, and its runtime with it.
+    // SAFETY: not DONE, so the task's unit keeps its group.
+    let home = unsafe { header.group() }.home();
+    // SAFETY: S1, the group keeps its runtime.
+    let shared = unsafe { Shared::to_arc(home.shared.cast()) };
+    // SAFETY: the body is ours, and no frame was entered for it.
+    unsafe { shared.adopt(header) };
+    if header.state.put_back() == PutBack::Push {
+        // SAFETY: the entry is ours to push (T3).
+        unsafe { shared.root.home().schedule(task) };
+    }
 }
 
 /// # Safety

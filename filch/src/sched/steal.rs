@@ -9,19 +9,30 @@
 //! X3. A worker that holds no right to search (the limit is reached) does not explore.
 //! X4. How many tries with a pause follow, up to `explore_yields`, is learnt: half as many after a
 //!     search that found nothing, more after one that did or a sleep that was too short to pay.
+//! X5. A job is stolen once it has lain for a moment (`is_ripe`): a theft costs thief and owner a
+//!     microsecond each, which a job that its owner is about to take back is not worth. Jobs below one
+//!     that was seen so are ripe too, and so is everything for a thief that was woken for it.
+
+use std::hint::spin_loop;
 
 use super::worker::{Found, Worker};
-use crate::queue::{deque, ring};
-use crate::task::header::RawTask;
-use std::hint::spin_loop;
+use crate::queue::deque::{self, Deque};
+use crate::queue::ring;
+use crate::task::header::{Header, RawTask};
 
 /// Hints to the processor in one pause between tries. Guessed: a few hundred cycles.
 const PAUSE_HINTS: usize = 8;
 
+/// Pauses between two looks of a thief of jobs. Measured: see ADR 0016.
+const JOB_STRIDE: usize = 8;
+
+/// Pauses before a job is ripe. Measured: some 2 µs, about what a theft costs its owner.
+const RIPE_PAUSES: usize = 16;
+
 /// Gives way between tries: to the other thread of the core, not to the system. After a
 /// `sched_yield` on a loaded machine the thread may be gone for milliseconds, and everybody relies
 /// on it meanwhile, because it is counted as searching.
-fn pause() {
+pub(super) fn pause() {
     (0..PAUSE_HINTS).for_each(|_| spin_loop());
 }
 
@@ -38,7 +49,9 @@ impl Worker {
         let config = &self.shared().config;
         let tries = config.tries_among(lane.workers);
         let mut victim = self.victim.get();
-        for attempt in 1..=tries + self.patience.get() {
+        let mut attempt = 0;
+        while attempt < tries + self.patience.get() {
+            attempt += if attempt < tries { 1 } else { self.stride() };
             if let Some(task) = self.try_victim(victim) {
                 self.victim.set(victim);
                 if attempt > tries {
@@ -62,12 +75,18 @@ impl Worker {
                 return Found::Task(task);
             }
             if attempt > tries {
-                pause();
+                (0..self.stride()).for_each(|_| pause());
             }
             victim = self.rng.borrow_mut().below(lane.width() + lane.injector.shards());
         }
         self.patience.set(self.patience.get() / 2);
         Found::Nothing
+    }
+
+    /// How many pauses make one: a look at the deque of a worker that forks takes the line away
+    /// that it writes every few nanoseconds, so thieves of jobs look in less often.
+    fn stride(&self) -> usize {
+        if self.runs_futures() { 1 } else { JOB_STRIDE }
     }
 
     /// Waiting has paid off, or would have: the next search may pause more often (X4).
@@ -126,12 +145,39 @@ impl Worker {
                 return (Some(RawTask(first)), moved);
             }
         }
-        if self.runs_jobs() && !victim.deque.is_empty() {
+        if self.runs_jobs() && self.is_ripe(index, &victim.deque, || false) {
             self.slot().counters.heavy_barriers.add(1);
             if let deque::Steal::Taken(job) = victim.deque.steal() {
+                self.note_theft(RawTask(job), index);
                 return (Some(RawTask(job)), 1);
             }
         }
         (None, 0)
+    }
+
+    /// Whether the oldest job in the deque of slot `index` is there to stay (X5). Takes a moment,
+    /// unless the job was seen before or `hurry` says not to.
+    pub(super) fn is_ripe(
+        &self,
+        index: usize,
+        deque: &Deque<Header>,
+        hurry: impl Fn() -> bool,
+    ) -> bool {
+        let Some((top, bottom)) = deque.bounds() else { return false };
+        let (slot, seen) = self.ripe.get();
+        if (slot == index && top < seen) || self.woken.replace(false) {
+            return true;
+        }
+        for _ in 0..RIPE_PAUSES {
+            pause();
+            if hurry() {
+                return false;
+            }
+        }
+        let stays = deque.bounds().is_some_and(|(now, _)| now == top);
+        if stays {
+            self.ripe.set((index, bottom));
+        }
+        stays
     }
 }

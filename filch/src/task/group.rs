@@ -13,7 +13,8 @@
 //!     if the group was orphaned, else to the runtime's hook.
 //! G4. In a tracked group every live member is in the list, so that cancelling reaches all.
 //!     A group is tracked if it can be cancelled (`filch::group`) or if its waiter has no deque
-//!     to find its jobs in (a `scope` on a thread that is no compute worker), or inside one such.
+//!     to find its jobs in (a `scope` on a thread that is no compute worker) or has to find those
+//!     too that are in no deque (a `block_on` on a worker), or inside one such.
 //!
 //! Not here: how a thread waits (`sched/blocking.rs`), the public faces (`block_on`, `group`, `scope`).
 
@@ -416,16 +417,23 @@ impl Group {
 
     fn cancel_members(&self) -> Vec<GroupRef> {
         let Some(members) = &self.members else { return Vec::new() };
-        let (tasks, jobs, groups) = {
+        let cancel = |task: &TaskRef| {
+            if !task.header().state.is_detached() {
+                // SAFETY: the reference keeps the cell alive.
+                unsafe { cancel_task(task.raw()) };
+            }
+        };
+        let (tasks, groups) = {
             let mut members = lock(members);
             // ORDERING: Relaxed, the lock orders it with `enlist` and `inside`.
             self.cancelled.store(true, Ordering::Relaxed);
-            members.take()
+            // Jobs stay on the list: one that is queued still has to be dropped by somebody, and
+            // that may be whoever waits. Nothing is pushed for it under the lock, because a job is
+            // queued, running or done.
+            members.jobs.iter().for_each(cancel);
+            (take(&mut members.tasks), take(&mut members.groups))
         };
-        for task in tasks.iter().chain(&jobs).filter(|task| !task.header().state.is_detached()) {
-            // SAFETY: our reference keeps the cell alive.
-            unsafe { cancel_task(task.raw()) };
-        }
+        tasks.iter().for_each(cancel);
         groups
     }
 

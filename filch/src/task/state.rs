@@ -9,6 +9,9 @@
 //!                       pause
 //! ```
 //!
+//! A job that is started or claimed and turns out not to be the waiter's to run goes back to QUEUED
+//! (`put_back`).
+//!
 //! One word holds flags (10 bits), the reference count (28 bits) and the birth time (26 bits,
 //! constant), so that each transition is one read-modify-write.
 //!
@@ -84,6 +87,16 @@ pub(crate) enum Start {
     Tombstone,
     /// As `Tombstone`, and the entry held the last reference: free the cell.
     TombstoneLast,
+}
+
+/// What becomes of the entry of a job that was put back.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum PutBack {
+    /// It still lies in its queue, and is no tombstone any more.
+    InPlace,
+    /// It has been taken out: push it (T3).
+    Push,
 }
 
 /// What to do after a poll that returned `Pending`.
@@ -256,8 +269,30 @@ impl State {
             // ORDERING: Acquire pairs with the Release in `publish`: the closure is seen whole.
             // Exclusive against `start` by the exchange. Model: loom_claim_vs_start.
             match self.0.compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) if word & CANCEL != 0 => return Some(Start::Cancelled),
-                Ok(_) => return Some(Start::Run),
+                Ok(_) => {
+                    return Some(match word & (CANCEL | DETACH) {
+                        0 => Start::Run,
+                        DETACH => Start::Detached,
+                        _ => Start::Cancelled,
+                    });
+                }
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Undoes the `start` or `claim` of a job that was not run: it is queued again.
+    pub(crate) fn put_back(&self) -> PutBack {
+        // ORDERING: Relaxed, only a guess for the exchange below.
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            debug_assert!(word & RUNNING != 0 && word & DONE == 0, "put back of {word:#x}");
+            let next = (word | QUEUED) & !(RUNNING | CLAIMED);
+            // ORDERING: Release pairs with the Acquire in `start`: what was changed while the body
+            // was ours is seen. Acquire pairs with the `start` that took the tombstone away.
+            match self.0.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) if word & CLAIMED != 0 => return PutBack::InPlace,
+                Ok(_) => return PutBack::Push,
                 Err(now) => word = now,
             }
         }

@@ -336,3 +336,28 @@ fn block_on_with_no_spare_left_runs_its_own_jobs_of_every_priority() {
     });
     assert_eq!(runtime.block_on(job), 3);
 }
+
+#[test]
+fn block_on_with_no_spare_left_drops_its_own_cancelled_jobs_of_every_priority() {
+    for priority in [filch::Priority::Low, filch::Priority::Normal, filch::Priority::High] {
+        let runtime =
+            Builder::new().io_workers(1).compute_workers(1).compute_spares(0).build().unwrap();
+        let (tx, rx) = mpsc::channel();
+        drop(runtime.spawn(async move {
+            let result: Result<(), ()> = filch::group(async |g| {
+                let group = g.clone();
+                drop(g.spawn_fn(move || {
+                    filch::block_on_fn(|| {
+                        drop(filch::task().priority(priority).spawn_fn(|| ()));
+                        group.cancel();
+                    });
+                    Ok(())
+                }));
+                Ok(())
+            })
+            .await;
+            tx.send(result).unwrap();
+        }));
+        assert_eq!(receive(&rx, "the cancelled group"), Ok(()));
+    }
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use filch::{Group, Shutdown};
+use filch::{Group, Priority, Shutdown};
 
 use crate::support::{Drops, Gate, until};
 use crate::watchdog::watched;
@@ -264,5 +264,59 @@ fn panic_of_a_detached_task_reaches_the_hook() {
             gate.open();
         });
         assert_eq!(runtime.drain(), ["far away"]);
+    });
+}
+
+/// The job's end needs what comes after the `block_on`, so a waiter that ran it would hang.
+#[test]
+fn job_detached_before_its_start_is_not_run_by_whoever_waits() {
+    watched(|dog| {
+        for priority in [Priority::Low, Priority::Normal, Priority::High] {
+            for spares in [0, 1] {
+                let builder = filch::Runtime::builder().io_workers(1).compute_workers(1);
+                let runtime = dog.rig_of(builder.compute_spares(spares));
+                let (gate, drops) = (Gate::default(), Drops::default());
+                let (opens, token) = (gate.clone(), drops.token());
+                let job = runtime.spawn_fn(move || {
+                    filch::block_on_fn(|| {
+                        // The only compute worker is here, so this is still in a queue.
+                        let job = move || {
+                            gate.block();
+                            drop(token);
+                        };
+                        filch::task().priority(priority).spawn_fn(job).detach();
+                    });
+                    opens.open();
+                });
+                runtime.block_on(job);
+                runtime.drain();
+                assert_eq!(drops.count(), 1);
+            }
+        }
+    });
+}
+
+#[test]
+fn children_of_a_job_detached_before_its_start_are_the_runtimes() {
+    watched(|dog| {
+        for priority in [Priority::Low, Priority::Normal, Priority::High] {
+            let runtime = dog.rig(1);
+            let (gate, drops) = (Gate::default(), Drops::default());
+            let (opens, token) = (gate.clone(), drops.token());
+            let job = runtime.spawn_fn(move || {
+                filch::block_on_fn(|| {
+                    let child = async move {
+                        gate.await;
+                        drop(token);
+                    };
+                    let job = move || drop(filch::spawn(child));
+                    filch::task().priority(priority).spawn_fn(job).detach();
+                });
+                opens.open();
+            });
+            runtime.block_on(job);
+            runtime.drain();
+            assert_eq!(drops.count(), 1);
+        }
     });
 }

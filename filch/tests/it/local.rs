@@ -133,6 +133,29 @@ fn spawn_local_off_an_io_worker_panics_and_says_why() {
 }
 
 #[test]
+fn spawn_local_in_a_job_that_a_waiter_may_run_panics() {
+    watched(|dog| {
+        let threads = filch::Runtime::builder().io_workers(1).compute_workers(1);
+        for builder in [threads, filch::Runtime::builder().single_thread(true)] {
+            let runtime = dog.rig_of(builder);
+            let local = || drop(filch::spawn_local(async {}));
+            let in_block_on = runtime.spawn(async move {
+                filch::block_on_fn(|| drop(filch::spawn_fn(local)));
+            });
+            let in_scope = runtime.spawn(async move {
+                filch::scope(|s| s.spawn(move |_| local()));
+            });
+            for task in [in_block_on, in_scope] {
+                // By whatever worker ran it.
+                let text = panic_of(|| task.wait());
+                assert!(text.starts_with("spawn_local "), "{text}");
+            }
+            runtime.assert_alive();
+        }
+    });
+}
+
+#[test]
 fn tasks_that_yield_take_turns() {
     watched(|dog| {
         let runtime = dog.rig_of(filch::Runtime::builder().single_thread(true));

@@ -5,9 +5,12 @@
     reason = "many tests are about a handle that leaves the task that made it"
 )]
 
+mod adopt;
 mod block_on;
 mod blocking;
 mod detach;
+mod filament;
+mod fork;
 mod groups;
 mod handle;
 mod hostage;
@@ -25,8 +28,6 @@ mod scopes;
 mod seeds;
 mod settle;
 mod shutdown;
-mod storm;
-mod stress;
 mod support;
 mod survival;
 mod ui;

@@ -103,6 +103,33 @@ fn loom_claim_vs_start() {
     });
 }
 
+/// A waiter claims a job and puts it back while a worker takes its entry: there is one entry.
+#[test]
+fn loom_put_back_vs_start() {
+    loom::model(|| {
+        let (state, body) = (task(), Body::new());
+        let worker = {
+            let (state, body) = (state.clone(), body.clone());
+            thread::spawn(move || match state.start() {
+                Start::Run => {
+                    body.poll();
+                    assert!(!state.finish().expect("the handle lives").last);
+                    true
+                }
+                Start::Tombstone => false,
+                start => unreachable!("{start:?}"),
+            })
+        };
+        let mut pushed = false;
+        if state.claim().is_some() {
+            body.poll();
+            pushed = state.put_back() == PutBack::Push;
+        }
+        assert_eq!(worker.join().unwrap(), !pushed, "run once, or pushed again");
+        assert_eq!(state.refs(), if pushed { 2 } else { 1 });
+    });
+}
+
 /// Registering a waiter races with the end: either the finisher owns the waker or the handle
 /// learns that the task is done.
 #[test]

@@ -85,6 +85,22 @@ fn a_second_claim_and_a_claim_after_the_start_fail() {
 }
 
 #[test]
+fn a_job_that_is_put_back_has_one_entry() {
+    let s = task();
+    assert_eq!(s.start(), Start::Run);
+    assert_eq!(s.put_back(), PutBack::Push);
+    assert_eq!(s.detach(), Wake::Nothing);
+    assert_eq!(s.claim(), Some(Start::Detached));
+    assert_eq!(s.put_back(), PutBack::InPlace);
+    assert_eq!(s.claim(), Some(Start::Detached));
+    assert_eq!(s.start(), Start::Tombstone);
+    assert_eq!(s.put_back(), PutBack::Push);
+    assert_eq!(s.cancel(), Wake::Nothing);
+    assert_eq!(s.start(), Start::Cancelled);
+    assert_eq!(s.refs(), 2, "its own and the handle's");
+}
+
+#[test]
 fn birth_and_priority_survive_every_transition() {
     let s = State::new(State::initial(Priority::Low, 4_000_000_000));
     s.add_ref();
