@@ -9,8 +9,6 @@ mod places;
 mod sources;
 mod user;
 
-use std::collections::LinkedList;
-
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 

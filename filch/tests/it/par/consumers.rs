@@ -20,9 +20,13 @@ fn calls_for_each_item() {
         par().for_each(add);
         par().for_each_with(1, |_, n| add(n));
         par().for_each_init(|| 1, |_, n| add(n));
-        par().try_for_each(|n| Some(add(n))).unwrap();
-        par().try_for_each_with(1, |_, n| Ok::<_, ()>(add(n))).unwrap();
-        par().try_for_each_init(|| 1, |_, n| Ok::<_, ()>(add(n))).unwrap();
+        let try_add = |n| {
+            add(n);
+            Some(())
+        };
+        par().try_for_each(try_add).unwrap();
+        par().try_for_each_with(1, |_, n| try_add(n)).unwrap();
+        par().try_for_each_init(|| 1, |_, n| try_add(n).ok_or(())).unwrap();
         assert_eq!(seen.into_inner(), 6 * sum);
     });
 }
@@ -84,7 +88,7 @@ fn searching() {
         assert_eq!(par().enumerate().find_last(above), v.iter().enumerate().rfind(above));
         let sifted = || par().enumerate().filter(|(i, _)| i % 3 == 0);
         assert_eq!(sifted().find_first(above), v.iter().enumerate().step_by(3).find(above));
-        assert_eq!(sifted().find_last(above), v.iter().enumerate().step_by(3).filter(above).last());
+        assert_eq!(sifted().find_last(above), v.iter().enumerate().step_by(3).rfind(above));
         let half = |n: &i32| (*n > x && n % 2 == 0).then_some(n / 2);
         assert_eq!(par().find_map_any(half).is_some(), v.iter().any(|n| half(n).is_some()));
         assert_eq!(par().find_map_first(half), v.iter().find_map(half));
@@ -106,7 +110,7 @@ fn first_and_last_of_many_nested_loops() {
         };
         let seq = || v.iter().enumerate().flat_map(|(i, n)| (0..n.abs() / 2).map(move |m| (i, m)));
         assert_eq!(par().find_first(|(_, m)| *m == x), seq().find(|(_, m)| *m == x));
-        assert_eq!(par().find_last(|(_, m)| *m == x), seq().filter(|(_, m)| *m == x).last());
+        assert_eq!(par().find_last(|(_, m)| *m == x), seq().rfind(|(_, m)| *m == x));
     });
 }
 

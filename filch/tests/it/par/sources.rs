@@ -79,7 +79,7 @@ fn whole_byte_range_is_of_known_length() {
 
 #[test]
 fn characters_leave_out_the_surrogates() {
-    same!(('a'..'z').into_par_iter(), 'a'..'z');
+    same!(('b'..'y').into_par_iter(), 'b'..'y');
     same!(('z'..='a').into_par_iter(), 'z'..='a');
     let around = '\u{d700}'..='\u{e0ff}';
     same!(around.clone().into_par_iter(), around);
