@@ -23,17 +23,17 @@ fn property<S>(strategy: S, test: impl Fn(S::Value) + Send + 'static)
 where
     S: Strategy + Send + 'static,
 {
-    watched(move |dog| {
-        let runtime = dog.rig(4);
-        runtime.block_on_fn(|| {
-            let config = Config { cases: 48, failure_persistence: None, ..Config::default() };
-            let checked = TestRunner::new(config).run(&strategy, |value| {
-                test(value);
-                Ok(())
-            });
-            checked.unwrap_or_else(|failure| panic!("{failure}"));
-        });
+    watched(move |dog| dog.rig(4).block_on_fn(|| try_all(&strategy.boxed(), &test)));
+}
+
+/// Compiled once for each kind of value.
+fn try_all<V: std::fmt::Debug + 'static>(strategy: &BoxedStrategy<V>, test: &dyn Fn(V)) {
+    let config = Config { cases: 48, failure_persistence: None, ..Config::default() };
+    let checked = TestRunner::new(config).run(strategy, |value| {
+        test(value);
+        Ok(())
     });
+    checked.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
 /// A vector of numbers, and a way to cut it that makes many pieces more often than not.
