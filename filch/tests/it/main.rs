@@ -22,7 +22,6 @@ mod local;
 mod locks;
 mod migration;
 mod panics;
-mod par_slices;
 mod refused;
 mod regress;
 mod runtimes;
