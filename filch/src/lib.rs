@@ -94,6 +94,9 @@ mod config;
 #[cfg(not(loom))]
 mod error;
 
+#[cfg(not(loom))]
+pub mod testkit;
+
 // What a task is, and where the leaves meet.
 mod task;
 
@@ -111,18 +114,6 @@ mod timer;
 
 // What all of them stand on.
 mod base;
-
-/// What tests put in place of the system: clocks.
-///
-/// ```
-/// use filch::testkit::{Clock, ManualClock};
-/// let clock = Clock::Manual(ManualClock::new().into());
-/// assert_eq!(clock.now(), clock.now());
-/// ```
-#[cfg(not(loom))]
-pub mod testkit {
-    pub use crate::timer::{Clock, ManualClock};
-}
 
 /// ```
 /// #[filch::main(workers = 2)]

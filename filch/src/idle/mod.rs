@@ -19,6 +19,7 @@
 use crossbeam_utils::CachePadded;
 
 use crate::base::shim::{Mutex, MutexGuard, Ordering, fence};
+use crate::base::sim;
 
 mod sleepers;
 mod word;
@@ -122,6 +123,7 @@ impl Idle {
     /// Says whom to wake after a push.
     #[inline]
     pub(crate) fn notify(&self) -> Notify {
+        sim::point();
         // ORDERING: SeqCst pairs with the fence in `prepare` (I1); model: poster_and_sleeper.
         fence(Ordering::SeqCst);
         match without_a_wake(self.word.load()) {
@@ -190,6 +192,7 @@ impl Idle {
     /// If `id` is not below [`MAX_WORKERS`].
     pub(crate) fn prepare(&self, id: u32, role: Role) -> Ticket {
         assert!(id < MAX_WORKERS, "worker number {id} is too high");
+        sim::point();
         let shift = {
             let mut sleepers = self.lock();
             sleepers.push(id);
@@ -198,6 +201,7 @@ impl Idle {
         // ORDERING: SeqCst pairs with the fences in `notify` and `wake_specific` (I1); model:
         // poster_and_sleeper.
         fence(Ordering::SeqCst);
+        sim::point();
         Ticket {
             id,
             last_searcher: role == Role::Searching && shift.after.searching == 0,

@@ -11,6 +11,7 @@
 //!     search that found nothing, more after one that did or a sleep that was too short to pay.
 
 use super::worker::{Found, Worker};
+use crate::base::sim;
 use crate::queue::{deque, ring};
 use crate::task::header::RawTask;
 use std::hint::spin_loop;
@@ -22,6 +23,7 @@ const PAUSE_HINTS: usize = 8;
 /// `sched_yield` on a loaded machine the thread may be gone for milliseconds, and everybody relies
 /// on it meanwhile, because it is counted as searching.
 fn pause() {
+    sim::give_way();
     (0..PAUSE_HINTS).for_each(|_| spin_loop());
 }
 

@@ -24,6 +24,7 @@ mod scopes;
 mod seeds;
 mod settle;
 mod shutdown;
+mod sim;
 mod storm;
 mod stress;
 mod support;
