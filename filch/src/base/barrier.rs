@@ -74,7 +74,7 @@ pub(crate) fn light() {
     }
     // ORDERING: SeqCst pairs with the fence or the system call in `heavy`.
     fence(Ordering::SeqCst);
-    sim::switch();
+    sim::point();
 }
 
 /// Has `light()` take its slow branch while a simulation runs, which switches there. Sound at any

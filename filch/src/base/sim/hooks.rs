@@ -108,9 +108,8 @@ pub(crate) fn point() {
     }
 }
 
-/// As `point`, where the caller is in a branch that is cold without a simulation.
 #[cold]
-pub(crate) fn switch() {
+fn switch() {
     with(|me| me.world.switch(me, Kind::Point));
 }
 

@@ -5,9 +5,6 @@ use std::time::Instant;
 #[inline(always)]
 pub(crate) fn point() {}
 
-#[inline(always)]
-pub(crate) fn switch() {}
-
 pub(crate) fn is_on() -> bool {
     false
 }
