@@ -121,6 +121,12 @@ pub struct Config {
     /// Most spare compute threads that stand in for waiting ones. Default `None`, *guessed*: as
     /// many as compute workers.
     pub compute_spares: Option<usize>,
+    /// Threads of the program that may be workers at the same time, by [`Handle::adopt`](crate::Handle::adopt);
+    /// at most 1024. Default 0, *guessed*: a program that adopts says how often.
+    pub adoptable_threads: usize,
+    /// Threads that are no compute workers and may have others join in their `join`, `scope` or loop at
+    /// the same time; at most 1024. Default 16, *guessed*. Any further one works alone.
+    pub guest_threads: usize,
     /// How long an idle spare waits before its thread ends; at most a day. Default 1 s, *guessed*.
     pub spare_keep_alive: Duration,
     /// How often the sentry looks for stuck workers while somebody runs; at most 10 ms. Default
@@ -180,6 +186,8 @@ impl Default for Config {
             slot_streak: 3,
             io_spares: 16,
             compute_spares: None,
+            adoptable_threads: 0,
+            guest_threads: 16,
             spare_keep_alive: Duration::from_secs(1),
             sentry_period: Duration::from_millis(5),
             outbound_batch: None,

@@ -1,10 +1,34 @@
-//! `join`: two closures, perhaps at the same time.
+//! Fork-join: `join` and its kin.
+//!
+//! J1. `join` returns, by value or by panic, only when neither closure runs or can begin to run any
+//!     more; so both may borrow from the caller's stack.
+//! J2. The second closure lies in the deque of the caller's worker while the first one runs. If
+//!     nobody has taken it by then, the caller takes it back and calls it: no allocation, no lock, no
+//!     fence and no read-modify-write, unless it was the only entry.
+//! J3. Every fork is visible to thieves at once, and sleepers are told, so no second half waits
+//!     behind a first half while a worker is idle.
+//! J4. A thread without a deque is lent one for the call (`sched/adopt.rs`). If all are out, it
+//!     calls one closure after the other.
+//!
+//! Not here: what the caller does while a thief has the second half (`sched/forks.rs`).
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::thread;
+use std::mem;
+use std::panic::resume_unwind;
 
-use crate::scope::scope;
-use crate::spawn;
+use crate::idle::Idle;
+use crate::queue::deque::{Deque, Index, Retract};
+use crate::sched::adopt;
+use crate::sched::shared::{Phase, Shared};
+use crate::sched::worker::Worker;
+use crate::spawn::{self, Member};
+use crate::task::context::{self, Frame};
+use crate::task::group::{Group, guard_user_code};
+use crate::task::header::Header;
+use crate::task::stack::StackJob;
+
+mod many;
+
+pub use many::{Joined, join_all, join_many};
 
 /// Where one side of a join runs, seen from the thread that called it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +41,11 @@ pub(crate) enum Side {
 
 /// Calls both closures, perhaps at the same time, and returns both values.
 ///
+/// Works on any thread. While the first closure runs here, an idle worker may take the second; if
+/// none does, it is called here afterwards, and the join has cost a few nanoseconds. While a worker
+/// has the second, this thread runs only what that one forks: a lock that is held across a join is
+/// never wanted by unrelated work on top of it.
+///
 /// ```
 /// fn fib(n: u32) -> u32 {
 ///     if n < 2 {
@@ -27,45 +56,215 @@ pub(crate) enum Side {
 /// }
 /// assert_eq!(fib(12), 144);
 /// ```
+///
+/// # Panics
+/// If a closure panics, once neither runs any more. A panic of the first comes first; the second is
+/// then dropped uncalled, unless it had begun.
+#[inline]
 pub fn join<RA: Send, RB: Send>(
     a: impl FnOnce() -> RA + Send,
     b: impl FnOnce() -> RB + Send,
 ) -> (RA, RB) {
-    join_sides(|_| a(), |_| b())
+    let Some(site) = Site::here() else { return join_elsewhere(a, b) };
+    site.join(a, b)
 }
 
 /// As [`join`]; each side learns where it runs, which tells a loop whether somebody is idle.
+#[inline]
 pub(crate) fn join_sides<RA: Send, RB: Send>(
     a: impl FnOnce(Side) -> RA + Send,
     b: impl FnOnce(Side) -> RB + Send,
 ) -> (RA, RB) {
-    let here = thread::current().id();
-    let mut rb = None;
-    let ra = scope(|s| {
-        let rb = &mut rb;
-        s.spawn(move |_| {
-            let side = if thread::current().id() == here { Side::Here } else { Side::Stolen };
-            *rb = Some(catch_unwind(AssertUnwindSafe(|| b(side))));
-        });
-        a(Side::Here)
+    let here = context::with(|cx| cx.worker.get()).addr();
+    let side = move || {
+        let now = context::with(|cx| cx.worker.get()).addr();
+        if now == here { Side::Here } else { Side::Stolen }
+    };
+    join(|| a(Side::Here), move || b(side()))
+}
+
+/// The way of a thread that has no deque (J4).
+#[cold]
+fn join_elsewhere<RA: Send, RB: Send>(
+    a: impl FnOnce() -> RA + Send,
+    b: impl FnOnce() -> RB + Send,
+) -> (RA, RB) {
+    on_worker(move || match Site::here() {
+        Some(site) => site.join(a, b),
+        None => (a(), b()),
+    })
+}
+
+/// Runs `f` on this thread as one of the job lane, if it has a place for it (J4).
+///
+/// # Panics
+/// If `f` does, or outside of any task if the runtime has shut down.
+pub(crate) fn on_worker<R: Send>(f: impl FnOnce() -> R + Send) -> R {
+    if Site::here().is_some() {
+        return f();
+    }
+    let shared = spawn::current(|shared, group, member| {
+        if member == Member::No && !(shared.phase() == Phase::Open && group.try_enter()) {
+            panic!("the runtime has shut down");
+        }
+        // SAFETY: the reference shows that it is alive.
+        (unsafe { Shared::to_arc(shared) }, member)
     });
-    match rb.expect("a scope waits for its children") {
-        Ok(rb) => (ra, rb),
-        Err(payload) => resume_unwind(payload),
+    let (shared, member) = shared;
+    let _call = (member == Member::No).then(|| Call::new(&shared.root));
+    adopt::with_deque(&shared, f).unwrap_or_else(|f| f())
+}
+
+/// A call from outside of any structure: it works for the runtime's own group, a unit of which it
+/// was given.
+struct Call {
+    root: *const Group,
+    frame: Option<Frame>,
+}
+
+impl Call {
+    fn new(root: &Group) -> Self {
+        // SAFETY: X2, the unit, given back after the frame.
+        let frame = unsafe { Frame::enter(root, std::ptr::null(), u32::MAX) };
+        Self { root, frame: Some(frame) }
     }
 }
 
-/// Runs `f` on this thread as a worker of the job lane, which it may already be.
-pub(crate) fn on_worker<R: Send>(f: impl FnOnce() -> R + Send) -> R {
-    f()
+impl Drop for Call {
+    fn drop(&mut self) {
+        drop(self.frame.take());
+        // SAFETY: the call's unit; the caller holds the runtime.
+        unsafe { Group::leave(self.root) };
+    }
 }
 
 /// How many threads the current runtime can bring to bear on a loop.
 pub(crate) fn width() -> usize {
-    spawn::current(|shared, _, _| shared.config.compute_workers.max(1))
+    spawn::current(|shared, _, _| {
+        shared.config.compute_workers.max(1) + shared.config.adoptable_threads
+    })
 }
 
-/// Tells that `pieces` pieces of work are about to be forked off: as many sleepers are woken now.
+/// Tells that work for `pieces` threads is about to be forked here: as many are woken now, at
+/// once, and not one after the other.
 pub(crate) fn announce(pieces: usize) {
-    let _ = pieces;
+    if pieces < 2 {
+        return;
+    }
+    // SAFETY: used within this call only.
+    if let Some(worker) = unsafe { Worker::current() } {
+        worker.shared().notify_many(worker.lane(), pieces - 1);
+    }
+}
+
+/// Where this thread forks.
+#[derive(Clone, Copy)]
+struct Site<'a> {
+    deque: &'a Deque<Header>,
+    idle: &'a Idle,
+}
+
+impl Site<'_> {
+    #[inline(always)]
+    fn here() -> Option<Self> {
+        let (deque, idle) = context::with(|cx| (cx.deque.get(), cx.idle.get()));
+        // SAFETY: X5, the thread's own while it is set, and set again if a nested call cleared it.
+        let deque = unsafe { deque.as_ref() }?;
+        // SAFETY: set with the deque.
+        let idle = unsafe { &*idle };
+        Some(Self { deque, idle })
+    }
+
+    #[inline(always)]
+    fn join<A, B, RA, RB>(self, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce() -> RA,
+        B: FnOnce() -> RB,
+    {
+        let job = StackJob::new(b);
+        // SAFETY: X5, the deque is this thread's. The job stays until `Forked` is done with it.
+        let index = unsafe { self.deque.push(job.entry().0) };
+        if !self.idle.is_quiet_after_fork() {
+            tell();
+        }
+        let forked = Forked { job: &job, index };
+        let ra = a();
+        mem::forget(forked);
+        // SAFETY: pushed above, on this thread.
+        if unsafe { self.deque.retract(index) } == Retract::Taken {
+            // SAFETY: taken back, once.
+            let b = unsafe { job.take_body() };
+            return (ra, b());
+        }
+        match finish(&job, index) {
+            Finish::Back(b) => (ra, b()),
+            Finish::Ended(Ok(rb)) => (ra, rb),
+            Finish::Ended(Err(payload)) => {
+                // Not while it unwinds: a second panic would end the process.
+                guard_user_code(|| drop(ra));
+                resume_unwind(payload)
+            }
+        }
+    }
+}
+
+/// Wakes whom the fork needs (J3).
+#[cold]
+fn tell() {
+    // SAFETY: used within this call only.
+    if let Some(worker) = unsafe { Worker::current() } {
+        worker.shared().notify(worker.lane());
+    }
+}
+
+/// What became of a second half that could not simply be taken back.
+enum Finish<B, RB> {
+    Back(B),
+    Ended(std::thread::Result<RB>),
+}
+
+/// The end of a join whose second half is not on top of the deque any more.
+#[cold]
+fn finish<B: FnOnce() -> RB, RB>(job: &StackJob<B, RB>, index: Index) -> Finish<B, RB> {
+    // J1: nothing may unwind past the job.
+    let abort = AbortOnUnwind;
+    // SAFETY: used within this call only.
+    let worker = unsafe { Worker::current() }.expect("X5: who forks has a worker");
+    let finish = if worker.take_back(job.entry(), index) {
+        // SAFETY: taken back, once.
+        Finish::Back(unsafe { job.take_body() })
+    } else {
+        worker.wait_for_fork(job.fork());
+        // SAFETY: the latch is set.
+        Finish::Ended(unsafe { job.take_outcome() })
+    };
+    mem::forget(abort);
+    finish
+}
+
+/// A second half that is out while the first one runs; dropped by a panic of that.
+struct Forked<'a, B: FnOnce() -> RB, RB> {
+    job: &'a StackJob<B, RB>,
+    index: Index,
+}
+
+impl<B: FnOnce() -> RB, RB> Drop for Forked<'_, B, RB> {
+    #[cold]
+    fn drop(&mut self) {
+        let finish = finish(self.job, self.index);
+        // The first panic counts; what the second half left is dropped, and so is its panic.
+        guard_user_code(|| match finish {
+            Finish::Back(b) => drop(b),
+            Finish::Ended(outcome) => drop(outcome),
+        });
+    }
+}
+
+/// Ends the process when dropped.
+struct AbortOnUnwind;
+
+impl Drop for AbortOnUnwind {
+    fn drop(&mut self) {
+        std::process::abort();
+    }
 }

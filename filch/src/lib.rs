@@ -83,6 +83,9 @@ mod scope;
 mod fork;
 
 #[cfg(not(loom))]
+mod adopt;
+
+#[cfg(not(loom))]
 mod runtime;
 
 #[cfg(not(loom))]
@@ -138,6 +141,8 @@ pub use filch_macros::main;
 pub use filch_macros::test;
 
 #[cfg(not(loom))]
+pub use adopt::{AdoptError, Adopted};
+#[cfg(not(loom))]
 pub use block_on::{block_on, block_on_fn};
 #[cfg(not(loom))]
 pub use builder::Builder;
@@ -146,7 +151,7 @@ pub use config::{Affinity, Config, Level, PanicInfo, Role, WorkerInfo};
 #[cfg(not(loom))]
 pub use error::{BuildError, ConfigError};
 #[cfg(not(loom))]
-pub use fork::join;
+pub use fork::{Joined, join, join_all, join_many};
 #[cfg(not(loom))]
 pub use group::{Group, GroupFuture, group};
 #[cfg(not(loom))]

@@ -408,10 +408,15 @@ pub(crate) fn current<R>(f: impl FnOnce(&Shared, &Group, Member) -> R) -> R {
             let shared = unsafe { &*group.home().shared.cast::<Shared>() };
             f(shared, group, Member::Yes)
         }
-        None => {
-            let shared = runtime::default().shared();
-            f(shared, &shared.root, Member::No)
-        }
+        // SAFETY: used within this call only.
+        None => match unsafe { Worker::current() } {
+            // An adopted thread.
+            Some(worker) => f(worker.shared(), &worker.shared().root, Member::No),
+            None => {
+                let shared = runtime::default().shared();
+                f(shared, &shared.root, Member::No)
+            }
+        },
     }
 }
 

@@ -59,6 +59,10 @@ setters! {
     io_spares: usize, 4 => 4;
     /// Sets how many spare threads may stand in for waiting compute workers.
     compute_spares: usize, 4 => Some(4);
+    /// Sets how many threads of the program may be adopted at the same time.
+    adoptable_threads: usize, 2 => 2;
+    /// Sets how many threads that are no compute workers may have others join in at the same time.
+    guest_threads: usize, 4 => 4;
     /// Sets how long an idle spare waits before its thread ends.
     spare_keep_alive: Duration, std::time::Duration::from_millis(200) => std::time::Duration::from_millis(200);
     /// Sets how often the sentry looks for stuck workers.

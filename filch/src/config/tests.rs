@@ -46,6 +46,8 @@ fn nonsense_in_any_field_is_refused_by_name() {
         ("slot_streak", &[|c| c.slot_streak = 0]),
         ("io_spares", &[|c| c.io_spares = 40_000]),
         ("compute_spares", &[|c| c.compute_spares = Some(40_000)]),
+        ("adoptable_threads", &[|c| c.adoptable_threads = 1025]),
+        ("guest_threads", &[|c| c.guest_threads = 1025]),
         (
             "spare_keep_alive",
             &[|c| c.spare_keep_alive = Duration::ZERO, |c| c.spare_keep_alive = Duration::MAX],

@@ -12,6 +12,8 @@ use crate::{
 
 /// Most threads of one kind: what 16 bits count, with room for a sign.
 const THREADS: usize = 32_767;
+/// Most slots for threads from outside: thieves look at all that were ever used. Guessed.
+const GUESTS: usize = 1024;
 /// Largest ring: its indices are halves of a word, and compare by wrapping distance.
 const RING: usize = 32_768;
 /// Largest budget or interval: what 32 bits count.
@@ -84,6 +86,8 @@ impl Config {
         if let Some(spares) = self.compute_spares {
             between("compute_spares", spares, 0, THREADS)?;
         }
+        between("adoptable_threads", self.adoptable_threads, 0, GUESTS)?;
+        between("guest_threads", self.guest_threads, 0, GUESTS)?;
         positive_up_to("spare_keep_alive", self.spare_keep_alive, KEEP_ALIVE)?;
         positive_up_to("sentry_period", self.sentry_period, SENTRY)?;
         if let Some(batch) = self.outbound_batch {

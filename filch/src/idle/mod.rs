@@ -12,12 +12,16 @@
 //! I5. A ticket is spent once, by `cancel` or `resume`.
 //! I6. ARMED is cleared only while nobody is awake: a worker that is awake and has seen it set
 //!     may rely on it until it sleeps.
+//! I7. *Whose fence.* A lane whose workers fork (`Pairing::Asymmetric`) has the pushing side pay a
+//!     compiler fence and the sleeping side a heavy barrier; light pairs with heavy only, so every
+//!     poster of such a lane is light and every second look in it heavy.
 //!
 //! Not here: parkers and threads (the caller unparks whom we name), the queues that are checked
 //! again, how long to search, what the sentry does.
 
 use crossbeam_utils::CachePadded;
 
+use crate::base::barrier::{heavy, light};
 use crate::base::shim::{Mutex, MutexGuard, Ordering, fence};
 use crate::base::sim;
 
@@ -41,8 +45,28 @@ pub(crate) enum Notify {
     Nobody,
     /// Unpark this worker. It is counted awake and searching already.
     Wake(u32),
-    /// All are awake, nobody searches and the sentry does not watch: call [`Idle::arm`].
+    /// All are awake, nobody searches, and the sentry does not watch or somebody is out: call
+    /// [`Idle::arm`], or a spare.
     Saturated,
+}
+
+/// What [`Idle::notify_many`] woke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "nobody was woken for what is missing"]
+pub(crate) enum NotifyMany {
+    /// Enough were awake or have been woken.
+    Done,
+    /// As [`Notify::Saturated`].
+    Saturated,
+}
+
+/// Who pays for the order between a push and a sleep (I7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pairing {
+    /// Both sides, a fence each.
+    Symmetric,
+    /// The sleeper, because pushes are far more frequent.
+    Asymmetric,
 }
 
 /// What a worker owes to those who relied on it (I4).
@@ -95,11 +119,63 @@ pub(crate) struct Idle {
     word: CachePadded<Word>,
     /// Taken only where somebody falls asleep or wakes up.
     sleepers: Mutex<Sleepers>,
+    pairing: Pairing,
 }
 
 impl Idle {
-    pub(crate) fn new() -> Self {
-        Self { word: CachePadded::new(Word::new()), sleepers: Mutex::new(Sleepers::default()) }
+    /// An empty lane. One without a sentry is `Armed` from the start, and for ever.
+    pub(crate) fn new(sentry: Sentry, pairing: Pairing) -> Self {
+        Self {
+            word: CachePadded::new(Word::new(sentry)),
+            sleepers: Mutex::new(Sleepers::default()),
+            pairing,
+        }
+    }
+
+    /// The poster's half of I1 and I7.
+    #[inline(always)]
+    fn after_push(&self) {
+        match self.pairing {
+            Pairing::Symmetric => {
+                // ORDERING: SeqCst pairs with the fence in `before_look` (I1); model:
+                // poster_and_sleeper.
+                fence(Ordering::SeqCst);
+                sim::point();
+            }
+            Pairing::Asymmetric => {
+                // LIGHT: pairs with heavy() in Idle::before_look (I7)
+                light();
+            }
+        }
+    }
+
+    /// The looking side's half of I1 and I7: goes between a move of the word that makes posters
+    /// rely on somebody else, and the look at what they pushed before.
+    pub(crate) fn before_look(&self) {
+        match self.pairing {
+            Pairing::Symmetric => {
+                // ORDERING: SeqCst pairs with the fence in `after_push` (I1); model:
+                // poster_and_sleeper.
+                fence(Ordering::SeqCst);
+                sim::point();
+            }
+            Pairing::Asymmetric => heavy(),
+        }
+    }
+
+    /// For a fork, whose lane is asymmetric: whether its push asks nothing of anybody, so that
+    /// there is no need for [`Idle::notify`].
+    #[inline(always)]
+    pub(crate) fn is_quiet_after_fork(&self) -> bool {
+        debug_assert_eq!(self.pairing, Pairing::Asymmetric);
+        // LIGHT: pairs with heavy() in Idle::before_look (I7)
+        light();
+        self.word.is_quiet()
+    }
+
+    /// The crew is, or is no longer, complete. The caller's lock makes calls alternate.
+    pub(crate) fn set_short(&self, short: bool) {
+        self.word.shift(if short { Move::Short } else { Move::Complete });
     }
 
     /// A worker enters the lane, awake and working. The answer is as in [`Resumed`].
@@ -123,13 +199,33 @@ impl Idle {
     /// Says whom to wake after a push.
     #[inline]
     pub(crate) fn notify(&self) -> Notify {
-        sim::point();
-        // ORDERING: SeqCst pairs with the fence in `prepare` (I1); model: poster_and_sleeper.
-        fence(Ordering::SeqCst);
+        self.after_push();
         match without_a_wake(self.word.load()) {
             Some(answer) => answer,
             None => self.choose(),
         }
+    }
+
+    /// Says whom to wake after, or right before, the push of work for `wanted` workers: those that
+    /// search count, and `woken` gets the others, each counted awake and searching already.
+    pub(crate) fn notify_many(&self, wanted: u32, woken: &mut Vec<u32>) -> NotifyMany {
+        self.after_push();
+        if wanted == 0 || self.word.load().searching >= wanted {
+            return NotifyMany::Done;
+        }
+        let mut sleepers = self.lock();
+        let counts = self.word.load();
+        let missing = wanted.saturating_sub(counts.searching).min(sleepers.len() as u32);
+        if missing == 0 {
+            return match without_a_wake(counts) {
+                Some(Notify::Saturated) => NotifyMany::Saturated,
+                _ => NotifyMany::Done,
+            };
+        }
+        // Only the holder of the lock takes from the stack, so as many sleep as were counted (I3).
+        self.word.shift(Move::Wake(missing, Role::Searching));
+        woken.extend((0..missing).map_while(|_| sleepers.pop(Role::Searching)));
+        NotifyMany::Done
     }
 
     #[cold]
@@ -148,9 +244,8 @@ impl Idle {
     /// Wakes this worker if it sleeps, after a push that only it can take: `true` means unpark it.
     /// It is counted awake, not searching.
     pub(crate) fn wake_specific(&self, id: u32) -> bool {
-        // ORDERING: SeqCst pairs with the fence in `prepare` (I1); past it, the lock orders the
-        // caller's push and the sleeper's second look.
-        fence(Ordering::SeqCst);
+        // Past it, the lock orders the caller's push and the sleeper's second look.
+        self.after_push();
         if self.word.load().sleeping == 0 {
             return false;
         }
@@ -198,10 +293,7 @@ impl Idle {
             sleepers.push(id);
             self.word.shift(Move::Sleep(role))
         };
-        // ORDERING: SeqCst pairs with the fences in `notify` and `wake_specific` (I1); model:
-        // poster_and_sleeper.
-        fence(Ordering::SeqCst);
-        sim::point();
+        self.before_look();
         Ticket {
             id,
             last_searcher: role == Role::Searching && shift.after.searching == 0,
@@ -274,8 +366,8 @@ fn without_a_wake(counts: Counts) -> Option<Notify> {
         return None;
     }
     Some(match counts.sentry {
-        Sentry::Armed => Notify::Nobody,
-        Sentry::Unarmed => Notify::Saturated,
+        Sentry::Armed if !counts.short => Notify::Nobody,
+        _ => Notify::Saturated,
     })
 }
 

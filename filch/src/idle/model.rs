@@ -10,7 +10,7 @@ use loom::{
     thread::{self, JoinHandle},
 };
 
-use super::{Cause, Counts, Idle, Notify, Owes, Role, Sentry};
+use super::{Cause, Counts, Idle, Notify, Owes, Pairing, Role, Sentry};
 use crate::base::{
     parker::Parker,
     shim::{AtomicUsize, Ordering},
@@ -32,8 +32,9 @@ struct Lane {
 
 impl Lane {
     fn with_workers(n: usize) -> Arc<Self> {
+        // In loom both pairings are fences; the asymmetric one has more of them spelled out.
         let lane = Self {
-            idle: Idle::new(),
+            idle: Idle::new(Sentry::Unarmed, Pairing::Asymmetric),
             items: AtomicUsize::new(0),
             mail: AtomicUsize::new(0),
             parkers: (0..n).map(|_| Parker::new()).collect(),
@@ -110,7 +111,8 @@ impl Lane {
     }
 
     fn assert_all_working(&self, n: u32) {
-        let expected = Counts { searching: 0, awake: n, sleeping: 0, sentry: Sentry::Unarmed };
+        let expected =
+            Counts { searching: 0, awake: n, sleeping: 0, sentry: Sentry::Unarmed, short: false };
         assert_eq!(self.idle.counts(), expected);
     }
 }
@@ -336,5 +338,41 @@ fn loom_item_left_to_a_sentry_that_goes_is_watched_again() {
         }
         sentry.join().unwrap();
         assert_eq!(lane.idle.counts().sentry, Sentry::Armed);
+    });
+}
+
+/// A wide push wakes two sleepers at once, while one of them lies down: both items are taken.
+#[test]
+fn loom_wide_push_against_sleepers() {
+    explore(2, || {
+        let lane = Lane::with_workers(2);
+        let workers =
+            [0, 1].map(|id| lane.spawn(move |lane| lane.work_until_one_item(id, Role::Working)));
+        lane.items.fetch_add(2, Ordering::Relaxed);
+        let mut woken = Vec::new();
+        let _ = lane.idle.notify_many(2, &mut woken);
+        woken.iter().for_each(|&id| lane.parkers[id as usize].unpark());
+        workers.map(|worker| worker.join().unwrap());
+        assert_eq!(lane.items.load(Ordering::Relaxed), 0);
+    });
+}
+
+/// A fork that finds nobody asleep and the crew complete relies on the one who goes out to see it.
+#[test]
+fn loom_fork_against_a_worker_that_goes_out() {
+    explore(3, || {
+        let lane = Lane::with_workers(1);
+        let out = lane.spawn(|lane| {
+            lane.idle.set_short(true);
+            lane.idle.before_look();
+            if lane.items.load(Ordering::Relaxed) > 0 {
+                lane.mail.store(1, Ordering::Relaxed);
+            }
+        });
+        lane.items.store(1, Ordering::Relaxed);
+        let told = lane.idle.notify() == Notify::Saturated && lane.idle.counts().short;
+        out.join().unwrap();
+        let seen = lane.mail.load(Ordering::Relaxed) == 1;
+        assert!(told || seen, "the fork is known to nobody");
     });
 }

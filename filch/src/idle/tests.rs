@@ -5,14 +5,14 @@ use std::{
 
 use proptest::prelude::*;
 
-use super::{Cause, Counts, Idle, Notify, Owes, Role, Sentry, Ticket};
+use super::{Cause, Counts, Idle, Notify, NotifyMany, Owes, Pairing, Role, Sentry, Ticket};
 use crate::base::{
     parker::Parker,
     shim::{AtomicBool, AtomicUsize, Ordering},
 };
 
 fn lane_of(workers: u32) -> Idle {
-    let idle = Idle::new();
+    let idle = Idle::new(Sentry::Unarmed, Pairing::Symmetric);
     for _ in 0..workers {
         assert_eq!(idle.join(), Sentry::Unarmed);
     }
@@ -20,7 +20,7 @@ fn lane_of(workers: u32) -> Idle {
 }
 
 fn counts(searching: u32, awake: u32, sleeping: u32) -> Counts {
-    Counts { searching, awake, sleeping, sentry: Sentry::Unarmed }
+    Counts { searching, awake, sleeping, sentry: Sentry::Unarmed, short: false }
 }
 
 #[test]
@@ -119,6 +119,48 @@ fn worker_that_cancels_after_the_sentry_left_owes_a_notify() {
 }
 
 #[test]
+fn a_wide_push_wakes_as_many_as_it_asks_for_and_counts_those_that_search() {
+    let idle = lane_of(5);
+    assert!(idle.try_search(2));
+    let tickets = [1, 2, 3, 4].map(|id| idle.prepare(id, Role::Working));
+    let mut woken = Vec::new();
+    assert_eq!(idle.notify_many(0, &mut woken), NotifyMany::Done);
+    assert_eq!(idle.notify_many(1, &mut woken), NotifyMany::Done);
+    assert!(woken.is_empty(), "one searches already");
+    assert_eq!(idle.notify_many(3, &mut woken), NotifyMany::Done);
+    assert_eq!(woken, [4, 3]);
+    assert_eq!(idle.counts(), counts(3, 3, 2));
+    assert_eq!(idle.notify_many(100, &mut woken), NotifyMany::Done);
+    assert_eq!(woken, [4, 3, 2, 1]);
+    let causes = tickets.map(|ticket| idle.resume(ticket).cause);
+    assert_eq!(causes, [Cause::Chosen; 4]);
+    for _ in 0..5 {
+        let _ = idle.found();
+    }
+    assert_eq!(idle.notify_many(3, &mut woken), NotifyMany::Saturated);
+}
+
+#[test]
+fn a_lane_without_a_sentry_asks_for_a_spare_only_while_it_is_short() {
+    let idle = Idle::new(Sentry::Armed, Pairing::Asymmetric);
+    assert_eq!(idle.join(), Sentry::Armed);
+    assert!(idle.is_quiet_after_fork());
+    assert_eq!(idle.notify(), Notify::Nobody);
+    idle.set_short(true);
+    assert!(!idle.is_quiet_after_fork());
+    assert_eq!(idle.notify(), Notify::Saturated);
+    assert!(idle.try_search(1));
+    assert!(idle.is_quiet_after_fork(), "somebody searches");
+    assert_eq!(idle.found(), Owes::Notify);
+    idle.set_short(false);
+    assert!(idle.is_quiet_after_fork());
+    let ticket = idle.prepare(0, Role::Working);
+    assert!(!idle.is_quiet_after_fork(), "somebody sleeps");
+    assert_eq!(idle.notify(), Notify::Wake(0));
+    assert_eq!(idle.resume(ticket).cause, Cause::Chosen);
+}
+
+#[test]
 fn search_stops_at_its_limit() {
     let idle = lane_of(3);
     assert!(!idle.try_search(0));
@@ -185,6 +227,7 @@ impl Reference {
             awake: count(|w| !matches!(w, Worker::Asleep(_))),
             sleeping: self.asleep.len() as u32,
             sentry: self.armed,
+            short: false,
         }
     }
 

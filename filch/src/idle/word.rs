@@ -1,8 +1,8 @@
 //! The packed word of a lane: who is awake, who searches, who sleeps, whether the sentry watches.
 //!
 //! ```text
-//!   bit   48      47..32     31..16    15..0
-//!        ARMED   sleeping    awake   searching
+//!   bit   49      48      47..32     31..16    15..0
+//!       SHORT   ARMED   sleeping    awake   searching
 //! ```
 //!
 //! W1. `searching <= awake`, and `awake + sleeping <= MAX_WORKERS`: no field reaches another.
@@ -22,6 +22,10 @@ const SEARCHING: u64 = 1;
 const AWAKE: u64 = 1 << 16;
 const SLEEPING: u64 = 1 << 32;
 const ARMED: u64 = 1 << 48;
+const SHORT: u64 = 1 << 49;
+
+const ANY_SEARCHING: u64 = AWAKE - SEARCHING;
+const ANY_SLEEPING: u64 = ARMED - SLEEPING;
 
 /// Whether a worker that is awake looks for work or has some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +51,8 @@ pub(crate) struct Counts {
     /// Workers between `prepare` and their removal from the stack.
     pub(crate) sleeping: u32,
     pub(crate) sentry: Sentry,
+    /// Somebody of the crew is out, and a push may have to call a spare.
+    pub(crate) short: bool,
 }
 
 impl Counts {
@@ -59,6 +65,7 @@ impl Counts {
                 0 => Sentry::Unarmed,
                 _ => Sentry::Armed,
             },
+            short: word & SHORT != 0,
         }
     }
 }
@@ -80,6 +87,10 @@ pub(super) enum Move {
     Wake(u32, Role),
     Arm,
     Disarm,
+    /// The crew is not complete any more.
+    Short,
+    /// The crew is complete again.
+    Complete,
 }
 
 impl Move {
@@ -96,6 +107,8 @@ impl Move {
             Self::Wake(n, Role::Searching) => WAKE.wrapping_add(SEARCHING).wrapping_mul(n as u64),
             Self::Arm => ARMED,
             Self::Disarm => ARMED.wrapping_neg(),
+            Self::Short => SHORT,
+            Self::Complete => SHORT.wrapping_neg(),
         }
     }
 
@@ -109,6 +122,8 @@ impl Move {
             Self::Wake(n, _) => n <= before.sleeping,
             Self::Arm => before.sentry == Sentry::Unarmed,
             Self::Disarm => before.sentry == Sentry::Armed && before.awake == 0,
+            Self::Short => !before.short,
+            Self::Complete => before.short,
         }
     }
 }
@@ -141,8 +156,20 @@ impl Shift {
 pub(super) struct Word(AtomicU64);
 
 impl Word {
-    pub(super) fn new() -> Self {
-        Self(AtomicU64::new(0))
+    pub(super) fn new(sentry: Sentry) -> Self {
+        Self(AtomicU64::new(match sentry {
+            Sentry::Unarmed => 0,
+            Sentry::Armed => ARMED,
+        }))
+    }
+
+    /// Whether a push asks nothing of anybody: somebody searches, or nobody sleeps and the lane is
+    /// watched and complete. Ordered as [`Word::load`].
+    #[inline(always)]
+    pub(super) fn is_quiet(&self) -> bool {
+        // ORDERING: Relaxed, as in `load`.
+        let word = self.0.load(Ordering::Relaxed);
+        word & ANY_SEARCHING != 0 || word & (ANY_SLEEPING | ARMED | SHORT) == ARMED
     }
 
     /// The counters now; ordered only by the caller's fence or lock.

@@ -35,6 +35,22 @@ use crossbeam_utils::CachePadded;
 use crate::base::barrier::{heavy, light};
 use crate::base::shim::{AtomicPtr, AtomicU64, Ordering, UnsafeCell};
 
+/// Where an item was pushed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Index(u64);
+
+/// What came of taking an item back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "the item is the caller's, or not"]
+pub(crate) enum Retract {
+    /// It is the caller's.
+    Taken,
+    /// A thief has it.
+    Stolen,
+    /// Newer items lie above: nothing was changed.
+    Buried,
+}
+
 /// What came of an attempt to steal from a deque.
 #[derive(Debug)]
 #[must_use = "a stolen item must be run"]
@@ -168,12 +184,22 @@ impl<T> Deque<T> {
         self.len() == 0
     }
 
+    /// Where the oldest item lies and where the next will be pushed, at some moment; `None` if the
+    /// deque looks empty.
+    pub(crate) fn bounds(&self) -> Option<(u64, u64)> {
+        // ORDERING: Relaxed, a look that nothing is read through.
+        let top = self.open.top.load(Ordering::Relaxed);
+        // ORDERING: Relaxed, as above.
+        let bottom = self.own.bottom.load(Ordering::Relaxed);
+        (distance(top, bottom) > 0).then_some((top, bottom))
+    }
+
     /// Adds `item` as the newest.
     ///
     /// # Safety
     /// The caller is the owner.
-    #[inline]
-    pub(crate) unsafe fn push(&self, item: NonNull<T>) {
+    #[inline(always)]
+    pub(crate) unsafe fn push(&self, item: NonNull<T>) -> Index {
         // ORDERING: Relaxed, the owner wrote it.
         let bottom = self.own.bottom.load(Ordering::Relaxed);
         // SAFETY: D2, the caller is the owner.
@@ -192,6 +218,33 @@ impl<T> Deque<T> {
         // ORDERING: Release pairs with the Acquire of `bottom` after the barrier in `steal`: slot
         // and buffer are written before. Model: loom_grow_against_steal.
         self.own.bottom.store(bottom + 1, Ordering::Release);
+        Index(bottom)
+    }
+
+    /// Takes the item at `index` back. It is the newest, or [`Retract::Buried`] says that it is not.
+    ///
+    /// # Safety
+    /// The caller is the owner, pushed the item and has not taken it since.
+    #[inline(always)]
+    pub(crate) unsafe fn retract(&self, index: Index) -> Retract {
+        // ORDERING: Relaxed, the owner wrote it.
+        if self.own.bottom.load(Ordering::Relaxed) != index.0 + 1 {
+            return Retract::Buried;
+        }
+        // ORDERING: Release, as in `pop`.
+        self.own.bottom.store(index.0, Ordering::Release);
+        // LIGHT: pairs with heavy() in Deque::steal_if (D3)
+        light();
+        // ORDERING: Relaxed, as in `pop`.
+        let top = self.open.top.load(Ordering::Relaxed);
+        if distance(top, index.0) > 0 {
+            return Retract::Taken;
+        }
+        // SAFETY: the caller is the owner, and `bottom` is the index.
+        match unsafe { self.pop_last(top, index.0) } {
+            Some(_) => Retract::Taken,
+            None => Retract::Stolen,
+        }
     }
 
     /// Takes the newest item.
@@ -205,7 +258,7 @@ impl<T> Deque<T> {
         // ORDERING: Release, for a thief may acquire this value instead of the one that the push
         // stored, and needs the slots below it just the same.
         self.own.bottom.store(newest, Ordering::Release);
-        // LIGHT: pairs with heavy() in Deque::steal (D3)
+        // LIGHT: pairs with heavy() in Deque::steal_if (D3)
         light();
         // ORDERING: Relaxed, ordered after the store by the barrier; nothing is read through it.
         let top = self.open.top.load(Ordering::Relaxed);
@@ -240,6 +293,11 @@ impl<T> Deque<T> {
 
     /// Takes the oldest item. `Empty` from the first look costs two loads; past it, one barrier.
     pub(crate) fn steal(&self) -> Steal<T> {
+        self.steal_if(|_| true)
+    }
+
+    /// Takes the oldest item if it is `wanted`, which is asked right before.
+    pub(crate) fn steal_if(&self, wanted: impl FnOnce(NonNull<T>) -> bool) -> Steal<T> {
         // ORDERING: Acquire pairs with the Release of the compare-exchange below: what an earlier
         // thief saw, this one sees.
         let top = self.open.top.load(Ordering::Acquire);
@@ -254,6 +312,9 @@ impl<T> Deque<T> {
             return Steal::Empty;
         }
         let item = self.read_open(top);
+        if !NonNull::new(item).is_some_and(wanted) {
+            return Steal::Empty;
+        }
         // ORDERING: Release pairs with the Acquire in `make_room` (the slot was read before it is
         // overwritten, D4) and above; failure reads nothing further.
         let taken = (self.open.top)
@@ -261,10 +322,7 @@ impl<T> Deque<T> {
             .is_ok();
         match NonNull::new(item) {
             Some(item) if taken => Steal::Taken(item),
-            _ => {
-                debug_assert!(!taken, "D4: a slot below bottom was never written");
-                Steal::Retry
-            }
+            _ => Steal::Retry,
         }
     }
 

@@ -19,7 +19,7 @@ use super::crew::Summons;
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::base::parker::{Parker, Unparked};
-use crate::base::shim::{Ordering, fence};
+use crate::base::shim::Ordering;
 use crate::task::group::{Group, GroupRef};
 use crate::task::header::{Kind, RawTask};
 use crate::task::state::{PutBack, Start};
@@ -50,17 +50,23 @@ impl Sleeper {
 }
 
 /// Evidence that the worker of this thread, if it has one, is out of its crew (B2, B3).
-struct Out<'a>(Option<&'a Worker>);
+pub(super) struct Out<'a>(Option<&'a Worker>);
 
-impl Out<'_> {
-    fn of_this_thread() -> Self {
+impl<'a> Out<'a> {
+    pub(super) fn of_this_thread() -> Self {
         Group::settle();
         // SAFETY: used only while this call into the worker's task lasts.
-        let worker = unsafe { Worker::current() };
-        let Some(worker) = worker else { return Out(None) };
+        match unsafe { Worker::current() } {
+            Some(worker) => Self::of_worker(worker),
+            None => Out(None),
+        }
+    }
+
+    /// The worker is that of this thread, and its ledger is settled.
+    pub(super) fn of_worker(worker: &'a Worker) -> Self {
         worker.offers_what_it_has();
-        if worker.slot().is_out() {
-            // A job that this worker runs while it is out blocks in its turn.
+        // A guest is in no crew; and a job that a worker runs while it is out may block in its turn.
+        if worker.is_guest() || worker.slot().is_out() {
             return Out(None);
         }
         worker.goes_out();
@@ -94,9 +100,8 @@ impl Worker {
         let (shared, lane, slot) = (self.shared(), self.lane(), self.slot());
         slot.set_out(true);
         lane.crew.goes_out();
-        // ORDERING: SeqCst pairs with the fence in `Idle::notify`: a poster that still found the
-        // crew complete has pushed before, and we see it.
-        fence(Ordering::SeqCst);
+        // A poster that still found the crew complete has pushed before, and we see it.
+        lane.idle.before_look();
         if lane.crew.is_empty() || lane.has_ready(&shared.slots) {
             match shared.reinforce(lane) {
                 Summons::StandingBy(_) | Summons::Vacant(_) => slot.counters.spares.add(1),
@@ -115,21 +120,32 @@ impl Worker {
                 break None;
             }
             let Some(job) = self.next_job() else { break None };
+            if job.is_stack_job() {
+                // Forked before the wait began, and so is all that lies below.
+                strangers.push(job);
+                break None;
+            }
             // SAFETY: T4, the entry keeps the cell alive.
             if std::ptr::eq(unsafe { job.header() }.group_ptr(), group) {
                 break Some(job);
             }
             strangers.push(job);
         };
-        if !strangers.is_empty() {
-            for job in strangers.into_iter().rev() {
-                // SAFETY: S3, we are the owner, and the entry is one we have just taken.
-                unsafe { self.slot().deque.push(job.0) };
-            }
-            // Whoever looked meanwhile has not seen them.
-            self.shared().notify(self.lane());
-        }
+        self.put_back(strangers);
         found
+    }
+
+    /// Pushes jobs that were just popped, the newest first, as they were.
+    pub(super) fn put_back(&self, jobs: Vec<RawTask>) {
+        if jobs.is_empty() {
+            return;
+        }
+        for job in jobs.into_iter().rev() {
+            // SAFETY: S3, we are the owner, and the entry is one we have just taken.
+            unsafe { self.slot().deque.push(job.0) };
+        }
+        // Whoever looked meanwhile has not seen them.
+        self.shared().notify(self.lane());
     }
 }
 
@@ -218,8 +234,10 @@ unsafe fn let_go(task: RawTask) {
     // SAFETY: T2, the body is ours, so the task is not DONE and the cell is alive.
     let header = unsafe { task.header() };
     // D2: once it is back in its queue, the task may end, and its runtime with it.
-    // SAFETY: the unit of the task keeps its group, and that the runtime (S1).
-    let shared = unsafe { Shared::to_arc(header.group().home().shared.cast()) };
+    // SAFETY: not DONE, so the task's unit keeps its group.
+    let home = unsafe { header.group() }.home();
+    // SAFETY: S1, the group keeps its runtime.
+    let shared = unsafe { Shared::to_arc(home.shared.cast()) };
     // SAFETY: the body is ours, and no frame was entered for it.
     unsafe { shared.adopt(header) };
     if header.state.put_back() == PutBack::Push {

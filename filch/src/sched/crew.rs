@@ -5,14 +5,18 @@
 //! slot. When the others are back the spare stands by, and after a while it goes.
 //!
 //! C1. `active` counts the threads in the loop that do not block; it moves under the lock, with
-//!     the lists.
+//!     the lists and, in a lane without a sentry, with the idle set's SHORT, which tells a poster
+//!     that its push may need a spare.
 //! C2. A slot is in exactly one place: occupied, standing by, being left, or vacant.
 //! C3. Spares are bounded by the slots; beyond that the wait goes on without one, and is counted.
 //!
 //! Not here: how threads start (`start`).
 
+use std::sync::Arc;
+
 use super::shared::{Lane, Shared, lock};
-use crate::base::shim::{AtomicUsize, Mutex, Ordering, fence};
+use crate::base::shim::{AtomicUsize, Mutex, Ordering};
+use crate::idle::Idle;
 
 pub(crate) struct Crew {
     workers: usize,
@@ -25,6 +29,8 @@ pub(crate) struct Crew {
 
 struct Inner {
     active: usize,
+    /// The idle set to tell that somebody is out: that of a lane which no sentry watches.
+    tells: Option<Arc<Idle>>,
     standby: Vec<usize>,
     vacant: Vec<usize>,
 }
@@ -44,11 +50,17 @@ pub(crate) enum Summons {
 }
 
 impl Crew {
-    pub(crate) fn new(start: usize, workers: usize, spares: usize) -> Self {
+    pub(crate) fn new(
+        start: usize,
+        workers: usize,
+        spares: usize,
+        tells: Option<Arc<Idle>>,
+    ) -> Self {
         Self {
             workers,
             inner: Mutex::new(Inner {
                 active: workers,
+                tells,
                 standby: Vec::new(),
                 vacant: (start + workers..start + workers + spares).rev().collect(),
             }),
@@ -168,16 +180,22 @@ impl Crew {
 
     fn copy(&self, inner: &Inner) {
         // ORDERING: Relaxed, a copy for guesses; decisions are made under the lock.
-        self.active.store(inner.active, Ordering::Relaxed);
+        let before = self.active.swap(inner.active, Ordering::Relaxed);
+        let (was_short, short) = (before < self.workers, inner.active < self.workers);
+        if let Some(idle) = &inner.tells
+            && short != was_short
+        {
+            idle.set_short(short);
+        }
     }
 }
 
 impl Shared {
     /// Brings a spare if somebody is out and something is ready, or everybody is out.
     pub(crate) fn reinforce_if_needed(&self, lane: &Lane) {
-        // ORDERING: SeqCst pairs with the fence in `Idle::notify`: a poster that found the crew
-        // complete has pushed before, and we see it; the other way round, it sees who is out.
-        fence(Ordering::SeqCst);
+        // A poster that found the crew complete has pushed before, and we see it; the other way
+        // round, it sees who is out.
+        lane.idle.before_look();
         if lane.crew.is_short() && (lane.crew.is_empty() || lane.has_ready(&self.slots)) {
             let _ = self.reinforce(lane);
         }
@@ -201,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_spare_comes_for_one_that_blocks_and_stands_by_when_it_is_back() {
-        let crew = Crew::new(0, 2, 1);
+        let crew = Crew::new(0, 2, 1, None);
         assert_eq!(crew.summon(), Summons::Nobody);
         crew.goes_out();
         assert_eq!(crew.summon(), Summons::Vacant(2));
@@ -218,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_retired_spare_leaves_its_slot_to_the_next() {
-        let crew = Crew::new(0, 1, 1);
+        let crew = Crew::new(0, 1, 1, None);
         crew.goes_out();
         assert_eq!(crew.summon(), Summons::Vacant(1));
         crew.comes_back();
@@ -232,7 +250,7 @@ mod tests {
 
     #[test]
     fn stuck_workers_call_a_spare_only_when_all_are() {
-        let crew = Crew::new(0, 2, 2);
+        let crew = Crew::new(0, 2, 2, None);
         crew.set_stuck(1);
         assert_eq!(crew.summon(), Summons::Nobody);
         crew.set_stuck(2);

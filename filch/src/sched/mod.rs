@@ -8,6 +8,8 @@
 //! | `next` | which task is next? |
 //! | `steal` | whose work does an idle worker take? |
 //! | `sleep` | how does it go to sleep without missing work? |
+//! | `forks` | who runs the stolen half of a `join`, and what does its owner do? |
+//! | `adopt` | how does a thread from outside work here? |
 //! | `crew` | who replaces a worker that blocks? |
 //! | `blocking` | how does a thread wait without stalling the others? |
 //! | `sentry` | who notices that a worker is stuck? |
@@ -15,9 +17,11 @@
 //! | `start` | how do threads begin and end? |
 //! | `shutdown` | how does a runtime end, and who holds it up? |
 
+pub(crate) mod adopt;
 pub(crate) mod blocking;
 pub(crate) mod core;
 pub(crate) mod crew;
+pub(crate) mod forks;
 pub(crate) mod next;
 pub(crate) mod schedule;
 pub(crate) mod sentry;

@@ -21,7 +21,7 @@ use std::ptr::NonNull;
 use super::shared::{Lane, Shared};
 use super::worker::Worker;
 use crate::base::shim::Ordering;
-use crate::idle::Notify;
+use crate::idle::{Notify, NotifyMany};
 use crate::queue::spill::Batch;
 use crate::task::context;
 use crate::task::header::{Header, Kind, RawTask};
@@ -81,6 +81,19 @@ impl Shared {
             Notify::Nobody => {}
             Notify::Wake(id) => self.wake(lane, id),
             Notify::Saturated => self.saturated(lane),
+        }
+    }
+
+    /// Wakes workers of `lane` so that as many as `wanted` look for work, or as many as there are.
+    pub(crate) fn notify_many(&self, lane: &Lane, wanted: usize) {
+        let mut woken = Vec::new();
+        let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
+        match lane.idle.notify_many(wanted, &mut woken) {
+            NotifyMany::Done => {}
+            NotifyMany::Saturated => self.saturated(lane),
+        }
+        for id in woken {
+            self.wake(lane, id);
         }
     }
 

@@ -79,7 +79,7 @@ impl Shared {
         self.tell_time();
         let mut stuck = 0;
         let mut backlog = false;
-        beats.0.resize(lane.range.len(), 0);
+        beats.0.resize(lane.staff, 0);
         for (slot, last) in lane.occupied(&self.slots).zip(&mut beats.0) {
             // ORDERING: Relaxed, readings that are milliseconds apart are compared.
             let beat = slot.beat.load(Ordering::Relaxed);

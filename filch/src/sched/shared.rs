@@ -16,10 +16,12 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 
-use super::core::EventCore;
+use super::adopt::Guests;
+use super::core::{EventCore, ParkCore};
 use super::crew::Crew;
 use super::schedule;
 use super::sentry::Sentry;
+use crate::base::parker::Parker;
 use crate::base::rng::{self, Rng};
 use crate::base::shim::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering,
@@ -27,7 +29,7 @@ use crate::base::shim::{
 use crate::base::thread::Thread;
 use crate::config::Config;
 use crate::config::hooks::{Hooks, PanicInfo, Role, WorkerInfo};
-use crate::idle::Idle;
+use crate::idle::{self, Idle, Pairing};
 use crate::observe::PaddedCounters;
 use crate::pool::Pool;
 use crate::queue::deque::Deque;
@@ -60,6 +62,7 @@ pub(crate) struct Shared {
     pub(crate) pool: Arc<Pool>,
     pub(crate) root: GroupRef,
     pub(crate) sentry: Sentry,
+    pub(crate) guests: Guests,
     /// A `Phase`; moves forward only.
     phase: AtomicU32,
     started: Instant,
@@ -96,11 +99,13 @@ pub(crate) struct Lane {
     pub(crate) spill: Spill<Header>,
     pub(crate) high: Injector<Header>,
     pub(crate) low: Injector<Header>,
-    pub(crate) idle: Idle,
-    /// The lane's slots: regular workers first, then spares.
+    pub(crate) idle: Arc<Idle>,
+    /// The lane's slots: regular workers first, then spares, then guests.
     pub(crate) range: Range<usize>,
     /// Regular workers.
     pub(crate) workers: usize,
+    /// Regular workers and spares: the threads of ours.
+    pub(crate) staff: usize,
     /// One past the highest slot (within the range) that was ever occupied: how far thieves look.
     width: AtomicUsize,
     pub(crate) crew: Crew,
@@ -123,6 +128,8 @@ pub(crate) struct Slot {
     pub(crate) out: AtomicBool,
     pub(crate) counters: PaddedCounters,
     pub(crate) waker: Waker,
+    /// Where the worker sleeps on a stolen half of its own `join`.
+    pub(crate) bed: Parker,
     /// The event core while no thread occupies the slot.
     pub(crate) core: Mutex<Option<Box<dyn EventCore>>>,
 }
@@ -143,7 +150,9 @@ impl Shared {
         for (number, lane) in lanes.iter().enumerate() {
             for index in 0..lane.range.len() {
                 let info = WorkerInfo::new(index, lane.role);
-                slots.push(CachePadded::new(Slot::new(&config, info, number, cores(info))));
+                // A guest never runs the loop, so it has no events.
+                let core = if index < lane.staff { cores(info) } else { Box::new(ParkCore::new()) };
+                slots.push(CachePadded::new(Slot::new(&config, info, number, core)));
             }
         }
         let hook = panic_hook(&hooks);
@@ -151,6 +160,7 @@ impl Shared {
             let home = Home { shared: me.as_ptr().cast(), schedule: schedule::from_anywhere };
             Self {
                 sentry: Sentry::new(),
+                guests: Guests::new(&config, lanes.last().map_or(0, |lane| lane.range.end)),
                 phase: AtomicU32::new(Phase::Open as u32),
                 started: clock.now(),
                 now_ms: AtomicU32::new(0),
@@ -281,6 +291,11 @@ impl Drop for Shared {
 }
 
 impl Lane {
+    /// Whether the slot is for a thread from outside.
+    pub(crate) fn is_guest(&self, slot: usize) -> bool {
+        slot >= self.range.start + self.staff
+    }
+
     /// The idle set names workers by their place in the lane.
     #[inline]
     pub(crate) fn slot_of(&self, id: u32) -> usize {
@@ -341,6 +356,7 @@ impl Slot {
             beat: CachePadded::new(AtomicU64::new(0)),
             out: AtomicBool::new(false),
             counters: PaddedCounters::default(),
+            bed: Parker::new(),
             waker: core.waker(),
             core: Mutex::new(Some(core)),
         }
@@ -354,22 +370,30 @@ fn plan_lanes(config: &Config) -> Box<[Lane]> {
     }
     let io = plan_lane(config, Role::Io, 0, config.io_workers, config.io_spares);
     let spares = config.compute_spares_or_default();
-    let compute = plan_lane(config, Role::Compute, io.range.end, config.compute_workers, spares);
+    let start = io.range.end;
+    let compute = plan_lane(config, Role::Compute, start, config.compute_workers, spares);
     [io, compute].into()
 }
 
 fn plan_lane(config: &Config, role: Role, start: usize, workers: usize, spares: usize) -> Lane {
+    let sentry = if role == Role::Compute { idle::Sentry::Armed } else { idle::Sentry::Unarmed };
+    let pairing = if role == Role::Io { Pairing::Symmetric } else { Pairing::Asymmetric };
+    let idle = Arc::new(Idle::new(sentry, pairing));
+    let guests = if role == Role::Io { 0 } else { Guests::count(config) };
+    // The sentry brings spares into the lanes that it watches.
+    let tells = (role == Role::Compute).then(|| idle.clone());
     Lane {
         role,
         injector: Injector::new(config.injector_shards),
         spill: Spill::new(),
         high: Injector::new(1),
         low: Injector::new(1),
-        idle: Idle::new(),
-        range: start..start + workers + spares,
+        range: start..start + workers + spares + guests,
         workers,
+        staff: workers + spares,
         width: AtomicUsize::new(0),
-        crew: Crew::new(start, workers, spares),
+        crew: Crew::new(start, workers, spares, tells),
+        idle,
         searchers: config.searchers_among(workers) as u32,
     }
 }

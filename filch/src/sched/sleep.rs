@@ -66,6 +66,7 @@ impl Worker {
     /// Takes over the standing that the idle set gave us.
     fn resumed(&self, resumed: Resumed) {
         self.searching.set(resumed.cause == Cause::Chosen);
+        self.woken.set(resumed.cause == Cause::Chosen);
         self.set_armed(resumed.sentry);
         if self.has_newest() || !self.slot().ring.is_empty() {
             // An event core may have woken tasks while we counted as asleep.

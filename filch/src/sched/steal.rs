@@ -9,21 +9,29 @@
 //! X3. A worker that holds no right to search (the limit is reached) does not explore.
 //! X4. How many tries with a pause follow, up to `explore_yields`, is learnt: half as many after a
 //!     search that found nothing, more after one that did or a sleep that was too short to pay.
+//! X5. A job is stolen once it has lain for a moment (`is_ripe`): a theft costs thief and owner a
+//!     microsecond each, which a job that its owner is about to take back is not worth. Jobs below one
+//!     that was seen so are ripe too, and so is everything for a thief that was woken for it.
+
+use std::hint::spin_loop;
 
 use super::worker::{Found, Worker};
 use crate::base::sim;
-use crate::queue::{deque, ring};
-use crate::task::header::RawTask;
-use std::hint::spin_loop;
+use crate::queue::deque::{self, Deque};
+use crate::queue::ring;
+use crate::task::header::{Header, RawTask};
 
 /// Hints to the processor in one pause between tries. Guessed: a few hundred cycles.
 const PAUSE_HINTS: usize = 8;
 
+/// Looks at a job before it is ripe. Measured: with the pauses some 2 µs, what a theft costs both.
+const RIPE_LOOKS: usize = 12;
+
 /// Gives way between tries: to the other thread of the core, not to the system. After a
 /// `sched_yield` on a loaded machine the thread may be gone for milliseconds, and everybody relies
 /// on it meanwhile, because it is counted as searching.
-fn pause() {
-    sim::give_way();
+pub(super) fn pause() {
+    sim::point();
     (0..PAUSE_HINTS).for_each(|_| spin_loop());
 }
 
@@ -128,12 +136,39 @@ impl Worker {
                 return (Some(RawTask(first)), moved);
             }
         }
-        if self.runs_jobs() && !victim.deque.is_empty() {
+        if self.runs_jobs() && self.is_ripe(index, &victim.deque, || false) {
             self.slot().counters.heavy_barriers.add(1);
             if let deque::Steal::Taken(job) = victim.deque.steal() {
+                self.note_theft(RawTask(job), index);
                 return (Some(RawTask(job)), 1);
             }
         }
         (None, 0)
+    }
+
+    /// Whether the oldest job in the deque of slot `index` is there to stay (X5). Looks for a
+    /// moment, unless it was seen before or `hurry` says not to.
+    pub(super) fn is_ripe(
+        &self,
+        index: usize,
+        deque: &Deque<Header>,
+        hurry: impl Fn() -> bool,
+    ) -> bool {
+        let Some((top, bottom)) = deque.bounds() else { return false };
+        let (slot, seen) = self.ripe.get();
+        if (slot == index && top < seen) || self.woken.replace(false) {
+            return true;
+        }
+        for _ in 0..RIPE_LOOKS {
+            if sim::cuts_short() {
+                break;
+            }
+            pause();
+            if hurry() || deque.bounds().is_none_or(|(now, _)| now != top) {
+                return false;
+            }
+        }
+        self.ripe.set((index, bottom));
+        true
     }
 }

@@ -24,13 +24,14 @@ use std::time::{Duration, Instant};
 use super::core::EventCore;
 use super::shared::{Lane, Phase, Shared, Slot, lock};
 use crate::base::rng::Rng;
-use crate::base::shim::{Ordering, fence};
+use crate::base::shim::Ordering;
 use crate::idle;
 use crate::pool::Cache;
+use crate::queue::deque::Deque;
 use crate::queue::mailbox::Pop;
 use crate::task::context;
 use crate::task::group::Group;
-use crate::task::header::{Ran, RawTask};
+use crate::task::header::{Header, Ran, RawTask};
 use crate::task::state::Start;
 
 /// How long an outside task should wait for the periodic look at most. Guessed, as in Tokio.
@@ -38,6 +39,13 @@ const GLOBAL_LOOK_NS: u64 = 200_000;
 
 /// A sleep that is shorter costs more than it saves: about two thread switches. Guessed.
 const SHORT_SLEEP: Duration = Duration::from_micros(20);
+
+/// How things were before a task.
+#[must_use]
+pub(super) struct Entered {
+    beat: u64,
+    deque: *const Deque<Header>,
+}
 
 /// Whether the loop goes on.
 #[must_use]
@@ -72,6 +80,10 @@ pub(crate) struct Worker {
     pub(crate) patience: Cell<usize>,
     /// Where the last steal succeeded.
     pub(crate) victim: Cell<usize>,
+    /// A slot, and the index below which its jobs were seen to stay (X5 of `steal`).
+    pub(crate) ripe: Cell<(usize, u64)>,
+    /// This worker was woken for work that it has not looked for yet (X5 of `steal`).
+    pub(crate) woken: Cell<bool>,
     /// K3.
     pub(crate) searching: Cell<bool>,
     /// Whether the idle set counts this worker at all.
@@ -85,6 +97,8 @@ pub(crate) struct Worker {
     /// When the worker last woke, fell asleep or told the time.
     since: Cell<Instant>,
     aborting: Cell<bool>,
+    /// How many calls of a guest may fork (U3).
+    pub(crate) forking: Cell<usize>,
 }
 
 impl Worker {
@@ -96,7 +110,7 @@ impl Worker {
         lane.widen(index);
         let victim = index - lane.range.start;
         let worker = Self {
-            runs_futures: slot.lane == 0,
+            runs_futures: slot.lane == 0 && !lane.is_guest(index),
             runs_jobs: slot.lane + 1 == shared.lanes.len(),
             lane: NonNull::from(lane),
             slot: NonNull::from(&**slot),
@@ -110,6 +124,8 @@ impl Worker {
             streak: Cell::new(0),
             patience: Cell::new(shared.config.explore_yields),
             victim: Cell::new(victim),
+            ripe: Cell::new((usize::MAX, 0)),
+            woken: Cell::new(false),
             searching: Cell::new(false),
             in_lane: Cell::new(false),
             armed: Cell::new(false),
@@ -117,6 +133,7 @@ impl Worker {
             pins: Rc::new(()),
             since: Cell::new(shared.clock.now()),
             aborting: Cell::new(false),
+            forking: Cell::new(0),
             shared,
             index,
         };
@@ -170,6 +187,14 @@ impl Worker {
         let worker: *const Worker = context::with(|cx| cx.worker.get()).cast();
         // SAFETY: X3, set by `enter` for as long as the worker runs on this thread.
         unsafe { worker.as_ref() }
+    }
+
+    /// Makes this the worker of the current thread, which has none, until somebody clears it.
+    pub(crate) fn become_current(&self) {
+        context::with(|cx| {
+            cx.worker.set(std::ptr::from_ref(self).cast());
+            cx.cache.set(&self.cache);
+        });
     }
 
     /// Makes this the worker of the current thread for the call of `f`.
@@ -233,7 +258,12 @@ impl Worker {
 
     /// Whether this worker only stands in for others.
     pub(crate) fn is_spare(&self) -> bool {
-        self.id() as usize >= self.lane().workers
+        self.id() as usize >= self.lane().workers && !self.is_guest()
+    }
+
+    /// Whether this is a thread from outside (`adopt`).
+    pub(crate) fn is_guest(&self) -> bool {
+        self.lane().is_guest(self.index)
     }
 
     /// Whether pinned tasks live here, so that the thread must stay.
@@ -417,6 +447,9 @@ impl Worker {
         if self.searching.get() {
             self.stop_searching();
         }
+        if let Some(job) = task.as_stack_job() {
+            return self.run_fork(job);
+        }
         // SAFETY: T4, the entry keeps the cell alive.
         let start = unsafe { task.header() }.state.start();
         // SAFETY: that was the start.
@@ -442,10 +475,10 @@ impl Worker {
         };
         // SAFETY: the task is not DONE (T2), so its group is there, and it runs next.
         unsafe { Group::open_ledger(header.group_ptr()) };
-        let beat = self.enter_task();
+        let entered = self.enter_task();
         // SAFETY: `start` gave us the body.
         let ran = unsafe { task.execute(start, self.shared.config.poll_budget as u32) };
-        self.leave_task(beat);
+        self.leave_task(entered);
         if ran == Ran::Requeue {
             self.requeue(task);
         }
@@ -456,30 +489,44 @@ impl Worker {
     /// # Safety
     /// `start` is what [`crate::task::state::State::claim`] has just returned.
     pub(crate) unsafe fn run_claimed(&self, task: RawTask, start: Start) {
-        let beat = self.enter_task();
+        let entered = self.enter_task();
         // SAFETY: by the caller's promise.
         let ran = unsafe { task.execute(start, self.shared.config.poll_budget as u32) };
         debug_assert_eq!(ran, Ran::Settled, "jobs do not yield");
-        self.leave_task(beat);
+        self.leave_task(entered);
     }
 
-    /// Tells the sentry that a task begins; nested runs keep the beat odd.
-    fn enter_task(&self) -> u64 {
+    /// Tells the sentry that a task begins, and lets it fork if this worker runs jobs (X5).
+    #[inline]
+    pub(super) fn enter_task(&self) -> Entered {
         let slot = self.slot();
         slot.counters.polls.add(1);
         // ORDERING: Relaxed, only this thread writes the beat.
         let beat = slot.beat.load(Ordering::Relaxed);
         // ORDERING: Relaxed, the sentry compares readings that are milliseconds apart.
         slot.beat.store((beat + 1) | 1, Ordering::Relaxed);
-        beat
+        let deque =
+            if self.runs_jobs { self.open_deque() } else { context::with(|cx| cx.deque.get()) };
+        Entered { beat, deque }
     }
 
-    /// The beat goes on, with the parity of before the task.
-    fn leave_task(&self, before: u64) {
+    /// Lets this thread fork into this worker's deque (X5); returns what was open before.
+    #[inline]
+    pub(super) fn open_deque(&self) -> *const Deque<Header> {
+        context::with(|cx| {
+            cx.idle.set(Arc::as_ptr(&self.lane().idle));
+            cx.deque.replace(&self.slot().deque)
+        })
+    }
+
+    /// The beat goes on, with the parity of before the task: nested runs keep it odd.
+    #[inline]
+    pub(super) fn leave_task(&self, entered: Entered) {
+        context::with(|cx| cx.deque.set(entered.deque));
         let slot = self.slot();
         // ORDERING: Relaxed, only this thread writes the beat.
         let beat = slot.beat.load(Ordering::Relaxed);
-        let step = if before % 2 == beat % 2 { 2 } else { 1 };
+        let step = if entered.beat % 2 == beat % 2 { 2 } else { 1 };
         // ORDERING: Relaxed, as in `enter_task`.
         slot.beat.store(beat + step, Ordering::Relaxed);
     }
@@ -520,9 +567,8 @@ impl Worker {
     /// So a look after the fence finds whatever needs somebody, and a wake for nothing is saved: it
     /// would cost more than the task in hand waited for.
     pub(crate) fn pass_on(&self) {
-        // ORDERING: SeqCst pairs with the fence in `Idle::notify`: a pusher that saw us search has
-        // pushed before, and we see it.
-        fence(Ordering::SeqCst);
+        // A pusher that saw us search has pushed before, and we see it.
+        self.lane().idle.before_look();
         if self.lane().has_ready(&self.shared.slots) {
             self.shared.notify(self.lane());
         }

@@ -8,6 +8,9 @@
 //! X4. `outer` lists the runtimes that a frame of another runtime hides, so that a runtime that is
 //!     about to wait for its tasks can tell that it would wait for its own caller.
 //!
+//! X5. While `deque` is set, the thread owns it, a unit of the current group is held by the task or
+//!     call that runs here, and group and deque belong to one runtime.
+//!
 //! Not here: what a worker is (`sched`); it is kept as an untyped pointer so that this file
 //! stays below it.
 
@@ -19,7 +22,9 @@ use super::group::Group;
 use super::header::{Header, TaskId};
 use crate::base::shim::{AtomicU64, AtomicUsize, Ordering};
 use crate::base::sim;
+use crate::idle::Idle;
 use crate::pool::Cache;
+use crate::queue::deque::Deque;
 
 /// Ids handed to a thread at once, so that spawning does not fight for one counter. Guessed.
 const ID_BLOCK: u64 = 1024;
@@ -29,6 +34,11 @@ pub(crate) struct Context {
     pub(crate) worker: Cell<*const ()>,
     /// The worker's own memory of task cells, or null.
     pub(crate) cache: Cell<*const Cache>,
+    /// Where a `join` forks: the deque of this thread's worker, or null if it has none or may not
+    /// use it now (X5).
+    pub(crate) deque: Cell<*const Deque<Header>>,
+    /// The idle set of the lane of `deque`.
+    pub(crate) idle: Cell<*const Idle>,
     /// The group that a spawn joins, or null outside of any structure.
     pub(crate) group: Cell<*const Group>,
     /// Runtimes of enclosing frames other than that of `group` (X4).
@@ -53,6 +63,8 @@ thread_local! {
         Context {
             worker: Cell::new(ptr::null()),
             cache: Cell::new(ptr::null()),
+            deque: Cell::new(ptr::null()),
+            idle: Cell::new(ptr::null()),
             group: Cell::new(ptr::null()),
             outer: Cell::new(ptr::null()),
             waits: Cell::new(0),
@@ -116,7 +128,8 @@ impl Context {
         if unsafe { &*group }.home().shared == current {
             return None;
         }
-        let outer = Box::new(Outer { shared: current, next: self.outer.get() });
+        let deque = self.deque.replace(ptr::null());
+        let outer = Box::new(Outer { shared: current, next: self.outer.get(), deque });
         self.outer.set(&*outer);
         Some(outer)
     }
@@ -126,6 +139,8 @@ impl Context {
 struct Outer {
     shared: *const (),
     next: *const Outer,
+    /// The deque of the hidden runtime's worker (X5).
+    deque: *const Deque<Header>,
 }
 
 /// Whether the thread is inside a task or a `block_on` of the runtime `shared`, however deep.
@@ -201,6 +216,7 @@ impl Drop for Frame {
         with(|cx| {
             if let Some(hidden) = &self.hides {
                 cx.outer.set(hidden.next);
+                cx.deque.set(hidden.deque);
             }
             cx.group.set(self.group);
             cx.task.set(self.task);

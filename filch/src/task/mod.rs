@@ -12,6 +12,7 @@
 //! Everything of a task but its place in a queue is here; `sched` decides where and when it runs.
 
 pub(crate) mod count;
+pub(crate) mod latch;
 pub(crate) mod state;
 
 #[cfg(not(loom))]
@@ -26,5 +27,7 @@ pub(crate) mod group;
 pub(crate) mod header;
 #[cfg(not(loom))]
 pub(crate) mod join;
+#[cfg(not(loom))]
+pub(crate) mod stack;
 #[cfg(not(loom))]
 pub(crate) mod waker;

@@ -1,6 +1,6 @@
 //! A lock held across a wait cannot deadlock: whoever waits runs only what it waits for.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 
 use crate::support::Drops;
 use crate::watchdog::watched;
@@ -113,5 +113,114 @@ fn lock_held_across_block_on_does_not_meet_a_stranger() {
             .collect();
         runtime.block_on(filch::wait_all_async(jobs));
         assert_eq!(*lock.lock().unwrap(), 40);
+    });
+}
+
+/// What many jobs do at the same time, each under a lock that the others want.
+fn crowd(jobs: usize, job: impl Fn(usize) + Sync) {
+    filch::scope(|s| {
+        for n in 0..jobs {
+            let job = &job;
+            s.spawn(move |_| job(n));
+        }
+    });
+}
+
+/// A little work, forked.
+fn forked(depth: u32) -> u32 {
+    match depth {
+        0 => 1,
+        _ => {
+            let (a, b) = filch::join(|| forked(depth - 1), || forked(depth - 1));
+            a + b
+        }
+    }
+}
+
+/// The program of rayon#592.
+#[test]
+fn lock_held_across_join_does_not_meet_a_job_that_wants_it() {
+    watched(|dog| {
+        for workers in [1, 2, 4] {
+            dog.rig(workers).everywhere(|| {
+                let lock = Mutex::new(0);
+                crowd(40, |_| {
+                    let mut held = lock.lock().unwrap();
+                    *held += forked(6);
+                });
+                assert_eq!(lock.into_inner().unwrap(), 40 * 64);
+            });
+        }
+    });
+}
+
+#[test]
+fn locks_held_across_nested_joins() {
+    watched(|dog| {
+        for workers in [2, 4] {
+            dog.rig(workers).everywhere(|| {
+                let locks = [Mutex::new(0), Mutex::new(0)];
+                crowd(30, |_| {
+                    let mut outer = locks[0].lock().unwrap();
+                    let (a, b) = filch::join(
+                        || {
+                            let mut inner = locks[1].lock().unwrap();
+                            *inner += forked(4);
+                            1
+                        },
+                        || forked(4),
+                    );
+                    *outer += a + b;
+                });
+                let [outer, inner] = locks.map(|lock| lock.into_inner().unwrap());
+                assert_eq!((outer, inner), (30 * 17, 30 * 16));
+            });
+        }
+    });
+}
+
+/// The program of rayon#1205: a reader that reads again on top of itself would wait for the writer,
+/// which waits for the reader.
+#[test]
+fn read_lock_held_across_join_while_others_write() {
+    watched(|dog| {
+        for workers in [2, 4] {
+            dog.rig(workers).everywhere(|| {
+                let lock = RwLock::new(0);
+                crowd(40, |n| {
+                    if n % 4 == 0 {
+                        *lock.write().unwrap() += 1;
+                    } else {
+                        let held = lock.read().unwrap();
+                        assert_eq!(forked(5), 32);
+                        drop(held);
+                    }
+                });
+                assert_eq!(lock.into_inner().unwrap(), 10);
+            });
+        }
+    });
+}
+
+#[test]
+fn lock_held_across_a_scope_inside_a_join() {
+    watched(|dog| {
+        dog.rig(2).everywhere(|| {
+            let lock = Mutex::new(0);
+            crowd(20, |_| {
+                filch::join(
+                    || {
+                        let mut held = lock.lock().unwrap();
+                        crowd(4, |_| assert_eq!(forked(3), 8));
+                        *held += 1;
+                    },
+                    || {
+                        let mut held = lock.lock().unwrap();
+                        *held += forked(3);
+                    },
+                );
+            });
+            assert_eq!(lock.into_inner().unwrap(), 20 * 9);
+        });
     });
 }

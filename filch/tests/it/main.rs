@@ -5,9 +5,11 @@
     reason = "many tests are about a handle that leaves the task that made it"
 )]
 
+mod adopt;
 mod block_on;
 mod blocking;
 mod detach;
+mod fork;
 mod groups;
 mod handle;
 mod hostage;

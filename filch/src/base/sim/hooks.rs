@@ -163,6 +163,12 @@ pub(crate) fn random() -> Option<u64> {
     with(|me| me.world.random())
 }
 
+/// Whether a loop that passes the time should end early: now and then in a simulation, where it
+/// costs much and saves nothing, and what comes after it is to be seen too.
+pub(crate) fn cuts_short() -> bool {
+    is_active() && random().is_some_and(|number| number % 4 == 0)
+}
+
 /// The first of `count` ids that no other task of the simulation has.
 pub(crate) fn take_ids(count: u64) -> Option<u64> {
     with(|me| me.world.take_ids(count))

@@ -68,6 +68,57 @@ fn loom_two_thieves_against_owner() {
     });
 }
 
+/// A fork: the owner pushes, and takes back by index what the thief may have.
+fn fork_against_thief(below: usize) {
+    explore(5, move || {
+        let deque = deque_of(2, below);
+        let victim = Arc::clone(&deque);
+        let thief = thread::spawn(move || steal(&victim, 2));
+        // SAFETY: this thread is the owner.
+        let index = unsafe { deque.push(item(below)) };
+        // SAFETY: this thread is the owner, and pushed it.
+        let mut taken = match unsafe { deque.retract(index) } {
+            Retract::Taken => vec![below],
+            Retract::Stolen => vec![],
+            Retract::Buried => unreachable!("nothing was pushed above"),
+        };
+        taken.extend(thief.join().unwrap());
+        while let Some(rest) = pop(&deque) {
+            taken.push(rest);
+        }
+        assert_each_once(taken, below + 1);
+    });
+}
+
+#[test]
+fn loom_retract_of_the_only_item_against_steals() {
+    fork_against_thief(0);
+}
+
+#[test]
+fn loom_retract_above_another_item_against_steals() {
+    fork_against_thief(1);
+}
+
+/// A waiter that wants only what it may run leaves the rest alone.
+#[test]
+fn loom_steal_of_what_is_wanted_against_retract() {
+    explore(5, || {
+        let deque = deque_of(2, 1);
+        let victim = Arc::clone(&deque);
+        let thief = thread::spawn(move || match victim.steal_if(|item| number(item) == 1) {
+            Steal::Taken(item) => Some(number(item)),
+            Steal::Empty | Steal::Retry => None,
+        });
+        // SAFETY: this thread is the owner.
+        let index = unsafe { deque.push(item(1)) };
+        // SAFETY: this thread is the owner, and pushed it.
+        assert_eq!(unsafe { deque.retract(index) }, Retract::Taken, "an older item is in the way");
+        assert_eq!(thief.join().unwrap(), None);
+        assert_eq!(pop(&deque), Some(0));
+    });
+}
+
 /// The index that the owner pops and fills again must not be taken with its old item.
 #[test]
 fn loom_pop_and_push_again_against_steals() {

@@ -16,7 +16,7 @@ impl Owned {
 
     fn push(&self, n: usize) {
         // SAFETY: the test is the owner.
-        unsafe { self.0.push(item(n)) }
+        unsafe { self.0.push(item(n)) };
     }
 
     fn pop(&self) -> Option<usize> {
@@ -43,6 +43,39 @@ fn pop_of_a_fresh_deque_is_none() {
     assert_eq!(deque.0.len(), 0);
     deque.push(1);
     assert_eq!(deque.0.len(), 1);
+    assert_eq!(deque.pop(), Some(1));
+}
+
+#[test]
+fn an_item_is_taken_back_by_its_index_unless_it_is_gone_or_buried() {
+    let deque = Owned::new(2);
+    // SAFETY: the test is the owner, here and below.
+    let fork = |n| unsafe { deque.0.push(item(n)) };
+    // SAFETY: as above, and pushed.
+    let retract = |index| unsafe { deque.0.retract(index) };
+    let (low, high) = (fork(0), fork(1));
+    assert_eq!(retract(low), Retract::Buried);
+    assert_eq!(retract(high), Retract::Taken);
+    assert_eq!(retract(low), Retract::Taken, "the last item");
+    let stolen = fork(2);
+    assert_eq!(deque.steal(), Some(2));
+    assert_eq!(retract(stolen), Retract::Stolen);
+    assert_eq!(deque.0.len(), 0);
+    let indices: Vec<_> = (0..100).map(fork).collect();
+    assert_eq!(deque.steal(), Some(0));
+    assert!(indices[1..].iter().rev().all(|&index| retract(index) == Retract::Taken));
+    assert_eq!(retract(indices[0]), Retract::Stolen);
+    assert_eq!(deque.0.bounds(), None);
+}
+
+#[test]
+fn only_what_is_wanted_is_stolen() {
+    let deque = Owned::new(2);
+    deque.push(0);
+    deque.push(1);
+    assert!(matches!(deque.0.steal_if(|item| number(item) == 1), Steal::Empty));
+    assert_eq!(deque.0.len(), 2);
+    assert!(matches!(deque.0.steal_if(|item| number(item) == 0), Steal::Taken(_)));
     assert_eq!(deque.pop(), Some(1));
 }
 

@@ -1,0 +1,169 @@
+//! `adopt`: a thread of the program becomes a worker, and leaves when it likes.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr;
+
+use crate::runtime::{Handle, Runtime};
+use crate::sched::adopt::{Guest, Stay};
+use crate::sched::shared::{Phase, Shared};
+use crate::sched::worker::Worker;
+use crate::task::context;
+
+/// Evidence that this thread is a worker; dropped, it is one no longer. See [`Handle::adopt`].
+///
+/// ```
+/// let runtime = filch::Builder::new().workers(1).adoptable_threads(1).build()?;
+/// let adopted = runtime.adopt()?;
+/// let (a, b) = filch::join(|| 1, || 2);
+/// assert_eq!(a + b, 3);
+/// drop(adopted);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "the thread is a worker until this is dropped"]
+pub struct Adopted {
+    /// On the heap, because the context points to the worker. Boxed once per adoption.
+    guest: Box<Guest>,
+    /// The worker is this thread's.
+    here: PhantomData<*const ()>,
+}
+
+/// Why a thread was not adopted.
+///
+/// ```
+/// use filch::AdoptError;
+/// let runtime = filch::Builder::new().workers(1).build()?;
+/// assert_eq!(runtime.adopt().unwrap_err(), AdoptError::NoSlot { adoptable_threads: 0 });
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AdoptError {
+    /// As many threads as the configuration allows are adopted.
+    NoSlot {
+        /// The configuration's limit.
+        adoptable_threads: usize,
+    },
+    /// This thread is a worker already, by adoption or of the runtime's own.
+    IsWorker,
+    /// This thread is inside a `block_on` or `scope`.
+    InsideCall,
+    /// The runtime is shutting down.
+    ShutDown,
+}
+
+impl fmt::Display for AdoptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSlot { adoptable_threads } => write!(
+                f,
+                "no slot is left for another thread (adoptable_threads is {adoptable_threads})"
+            ),
+            Self::IsWorker => f.write_str("the thread is a worker already"),
+            Self::InsideCall => f.write_str("the thread is inside a block_on or a scope"),
+            Self::ShutDown => f.write_str("the runtime is shutting down"),
+        }
+    }
+}
+
+impl std::error::Error for AdoptError {}
+
+impl Handle {
+    /// Makes this thread a compute worker of the runtime until the guard is dropped.
+    ///
+    /// It may spawn, join and be stolen from; what it spawns goes to this runtime. It runs jobs
+    /// while it waits in a call, and between its calls it runs nothing. Jobs that are left when it
+    /// goes are taken by others.
+    ///
+    /// ```
+    /// let runtime = filch::Builder::new().workers(1).adoptable_threads(1).build()?;
+    /// let handle = runtime.handle();
+    /// std::thread::spawn(move || {
+    ///     let _adopted = handle.adopt().unwrap();
+    ///     assert_eq!(filch::spawn_fn(|| 7).wait(), 7);
+    /// }).join().unwrap();
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the thread is a worker already or inside a call, if
+    /// [`adoptable_threads`](crate::Builder::adoptable_threads) are adopted, or if the runtime is
+    /// shutting down.
+    pub fn adopt(&self) -> Result<Adopted, AdoptError> {
+        // SAFETY: used within this call only.
+        if unsafe { Worker::current() }.is_some() {
+            return Err(AdoptError::IsWorker);
+        }
+        if context::with(|cx| !cx.group.get().is_null()) {
+            return Err(AdoptError::InsideCall);
+        }
+        let shared = self.shared();
+        if shared.phase() != Phase::Open {
+            return Err(AdoptError::ShutDown);
+        }
+        let adoptable_threads = shared.config.adoptable_threads;
+        // SAFETY: the reference shows that it is alive.
+        let guest = Guest::new(&unsafe { Shared::to_arc(shared) }, Stay::Adopted);
+        let guest = Box::new(guest.ok_or(AdoptError::NoSlot { adoptable_threads })?);
+        guest.worker().become_current();
+        Ok(Adopted { guest, here: PhantomData })
+    }
+}
+
+impl Runtime {
+    /// Makes this thread a compute worker; see [`Handle::adopt`].
+    ///
+    /// ```
+    /// let runtime = filch::Builder::new().workers(1).adoptable_threads(1).build()?;
+    /// let adopted = runtime.adopt()?;
+    /// filch::scope(|s| s.spawn(|_| println!("on this thread, or on the worker")));
+    /// adopted.emancipate();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Handle::adopt`].
+    pub fn adopt(&self) -> Result<Adopted, AdoptError> {
+        self.handle().adopt()
+    }
+}
+
+impl Adopted {
+    /// Ends the adoption, as dropping the guard does.
+    ///
+    /// ```
+    /// let runtime = filch::Builder::new().workers(1).adoptable_threads(1).build()?;
+    /// runtime.adopt()?.emancipate();
+    /// runtime.adopt()?.emancipate(); // the slot is free again
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn emancipate(self) {}
+}
+
+impl Drop for Adopted {
+    /// # Panics
+    /// Inside a `join`, a `scope` or another call of the adopted thread, which still uses its place.
+    fn drop(&mut self) {
+        let worker = self.guest.worker();
+        let busy = worker.forking.get() > 0 || context::with(|cx| !cx.group.get().is_null());
+        if busy {
+            // It keeps its place, as if the guard were forgotten.
+            let kept = std::mem::replace(&mut self.guest, Box::new(Guest::gone()));
+            std::mem::forget(kept);
+            if !std::thread::panicking() {
+                panic!("an adopted thread leaves inside a call that still uses its place");
+            }
+            return;
+        }
+        context::with(|cx| {
+            cx.worker.set(ptr::null());
+            cx.cache.set(ptr::null());
+        });
+    }
+}
+
+impl fmt::Debug for Adopted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Adopted").field("slot", &self.guest.worker().index()).finish()
+    }
+}
