@@ -17,6 +17,8 @@ mod off;
 #[cfg(loom)]
 pub(crate) use off::*;
 
+#[cfg(all(not(loom), unix))]
+mod crash;
 #[cfg(not(loom))]
 mod hooks;
 #[cfg(not(loom))]

@@ -419,3 +419,14 @@ fn macro_of_a_plain_function() {
 async fn macro_of_a_function_that_panics() {
     filch::spawn(async { panic!("on purpose") }).await
 }
+
+#[test]
+fn run_that_kills_the_process_names_its_seed() {
+    let test = "sim::run_that_kills_the_process_names_its_seed";
+    let text = panic_of(|| {
+        in_child(test, &[("FILCH_SIM_SEED", "1234567890")], || {
+            Sim::new().check(0..1, || filch::spawn_fn(|| std::process::abort()).wait());
+        });
+    });
+    assert!(text.contains("simulation with seed 1234567890;"), "{text}");
+}

@@ -39,6 +39,13 @@ pub(super) struct Participant {
 }
 
 impl Participant {
+    /// B2 of `world`.
+    pub(super) fn wait_for_ever(&self) -> ! {
+        loop {
+            self.gate.park();
+        }
+    }
+
     /// Runs `body` as this participant.
     pub(super) fn live<R>(&self, body: impl FnOnce() -> R) -> R {
         struct Leave;
@@ -60,6 +67,8 @@ pub(crate) struct Running(());
 impl Running {
     pub(crate) fn begin() -> Self {
         barrier::init();
+        #[cfg(unix)]
+        super::crash::install();
         Self::change(|running| running + 1);
         Self(())
     }
@@ -151,6 +160,12 @@ pub(crate) fn now() -> Instant {
 /// The clock of the simulation that the calling thread takes part in.
 pub(crate) fn clock() -> Option<Arc<ManualClock>> {
     with(|me| me.world.clock().clone())
+}
+
+/// The seed of the simulation.
+#[cfg(unix)]
+pub(super) fn seed() -> Option<u64> {
+    with(|me| me.world.seed())
 }
 
 /// The participant's number.

@@ -20,6 +20,7 @@ use crate::base::parker::{Plain, Unparked};
 use crate::base::shim::{Mutex, MutexGuard};
 
 pub(crate) struct World {
+    seed: u64,
     state: Mutex<State>,
     clock: Arc<ManualClock>,
     began: Instant,
@@ -52,6 +53,7 @@ impl World {
     pub(crate) fn new(seed: u64, most_steps: u64) -> Arc<Self> {
         let clock = Arc::new(ManualClock::new());
         Arc::new(Self {
+            seed,
             state: Mutex::new(State::new(seed, most_steps)),
             began: clock.now(),
             clock,
@@ -134,6 +136,10 @@ impl World {
 
 /// The participants' side: called by the holder of the baton only (B1).
 impl World {
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
+    }
+
     pub(crate) fn clock(&self) -> &Arc<ManualClock> {
         &self.clock
     }
@@ -236,9 +242,8 @@ impl World {
                 state.verdict = Verdict::Failed(cause);
                 drop(state);
                 self.verdict.unpark();
-                // B2.
-                while kind != Kind::End {
-                    me.gate.park();
+                if kind != Kind::End {
+                    me.wait_for_ever();
                 }
             }
         }
