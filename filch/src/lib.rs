@@ -44,6 +44,7 @@
 //! | end it | [`Shutdown`], with a [`ShutdownReport`] |
 //! | see what happens | [`Handle::tasks`], [`Handle::snapshot`], [`Handle::describe`] |
 //! | put something in place of the system | [`EventCore`], [`testkit::Clock`] |
+//! | run a program under a thousand orders of events | [`testkit::Sim`], `#[filch::test(sim)]` |
 //!
 //! # Structure
 //!
@@ -130,6 +131,11 @@ pub use filch_macros::main;
 /// #[filch::test]
 /// async fn spawned_task_returns_its_value() {
 ///     assert_eq!(filch::spawn(async { 7 }).await, 7);
+/// }
+///
+/// #[filch::test(sim, seeds = 200)]
+/// fn both_halves_run_whatever_the_order() {
+///     assert_eq!(filch::join(|| 1, || 2), (1, 2));
 /// }
 ///
 /// #[filch::test(single_thread)]

@@ -72,6 +72,12 @@ pub(crate) fn light() {
         compiler_fence(Ordering::SeqCst);
         return;
     }
+    light_and_slow();
+}
+
+/// The light half where it is not free, out of the way of those for whom it is.
+#[cold]
+fn light_and_slow() {
     // ORDERING: SeqCst pairs with the fence or the system call in `heavy`.
     fence(Ordering::SeqCst);
     sim::point();

@@ -120,7 +120,9 @@ impl Flag {
         self.set.store(true, SeqCst);
         switch_point();
         let waiter = self.waiter.lock().unwrap().take();
-        waiter.map(Waker::wake);
+        if let Some(waiter) = waiter {
+            waiter.wake();
+        }
     }
 
     async fn wait(&self, second_look: bool) {
