@@ -48,8 +48,8 @@ pub(crate) enum Retract {
     Taken,
     /// A thief has it.
     Stolen,
-    /// Newer items lie above: nothing was changed.
-    Buried,
+    /// It is not the newest: it is gone, or newer items lie above. Nothing was changed.
+    NotNewest,
 }
 
 /// What came of an attempt to steal from a deque.
@@ -222,7 +222,7 @@ impl<T> Deque<T> {
         Index(bottom)
     }
 
-    /// Takes the item at `index` back. It is the newest, or [`Retract::Buried`] says that it is not.
+    /// Takes the item at `index` back. It is the newest, unless the answer says otherwise.
     ///
     /// # Safety
     /// The caller is the owner, pushed the item and has not taken it since.
@@ -230,7 +230,7 @@ impl<T> Deque<T> {
     pub(crate) unsafe fn retract(&self, index: Index) -> Retract {
         // ORDERING: Relaxed, the owner wrote it.
         if self.own.bottom.load(Ordering::Relaxed) != index.0 + 1 {
-            return Retract::Buried;
+            return Retract::NotNewest;
         }
         // ORDERING: Release, as in `pop`.
         self.own.bottom.store(index.0, Ordering::Release);

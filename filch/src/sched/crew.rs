@@ -6,7 +6,7 @@
 //!
 //! C1. `active` counts the threads in the loop that do not block; it moves under the lock, with
 //!     the lists and, in a lane without a sentry, with the idle set's SHORT, which tells a poster
-//!     that its push may need a spare.
+//!     that its push may need a spare, and that there is one.
 //! C2. A slot is in exactly one place: occupied, standing by, being left, or vacant.
 //! C3. Spares are bounded by the slots; beyond that the wait goes on without one, and is counted.
 //!
@@ -29,8 +29,10 @@ pub(crate) struct Crew {
 
 struct Inner {
     active: usize,
-    /// The idle set to tell that somebody is out: that of a lane which no sentry watches.
+    /// The idle set to tell that a push may need a spare: that of a lane which no sentry watches.
     tells: Option<Arc<Idle>>,
+    /// Whether it was told so.
+    told: bool,
     standby: Vec<usize>,
     vacant: Vec<usize>,
 }
@@ -61,6 +63,7 @@ impl Crew {
             inner: Mutex::new(Inner {
                 active: workers,
                 tells,
+                told: false,
                 standby: Vec::new(),
                 vacant: (start + workers..start + workers + spares).rev().collect(),
             }),
@@ -103,14 +106,14 @@ impl Crew {
     pub(crate) fn goes_out(&self) {
         let mut inner = lock(&self.inner);
         inner.active -= 1;
-        self.copy(&inner);
+        self.copy(&mut inner);
     }
 
     /// A worker is back.
     pub(crate) fn comes_back(&self) {
         let mut inner = lock(&self.inner);
         inner.active += 1;
-        self.copy(&inner);
+        self.copy(&mut inner);
     }
 
     /// Calls a spare if too few are at work.
@@ -128,7 +131,7 @@ impl Crew {
             (None, None) => return Summons::Missing,
         };
         inner.active += 1;
-        self.copy(&inner);
+        self.copy(&mut inner);
         summons
     }
 
@@ -141,7 +144,7 @@ impl Crew {
         }
         inner.active -= 1;
         inner.standby.push(slot);
-        self.copy(&inner);
+        self.copy(&mut inner);
         true
     }
 
@@ -156,12 +159,15 @@ impl Crew {
         let mut inner = lock(&self.inner);
         let Some(at) = inner.standby.iter().position(|&s| s == slot) else { return false };
         inner.standby.swap_remove(at);
+        self.copy(&mut inner);
         true
     }
 
     /// A retired spare has left its slot.
     pub(crate) fn vacate(&self, slot: usize) {
-        lock(&self.inner).vacant.push(slot);
+        let mut inner = lock(&self.inner);
+        inner.vacant.push(slot);
+        self.copy(&mut inner);
     }
 
     /// Whether everybody blocks.
@@ -175,17 +181,20 @@ impl Crew {
         let mut inner = lock(&self.inner);
         inner.active -= 1;
         inner.vacant.push(slot);
-        self.copy(&inner);
+        self.copy(&mut inner);
     }
 
-    fn copy(&self, inner: &Inner) {
+    /// Shows others what has changed under the lock (C1).
+    fn copy(&self, inner: &mut Inner) {
         // ORDERING: Relaxed, a copy for guesses; decisions are made under the lock.
-        let before = self.active.swap(inner.active, Ordering::Relaxed);
-        let (was_short, short) = (before < self.workers, inner.active < self.workers);
+        self.active.store(inner.active, Ordering::Relaxed);
+        let spare = !inner.standby.is_empty() || !inner.vacant.is_empty();
+        let short = inner.active < self.workers && spare;
         if let Some(idle) = &inner.tells
-            && short != was_short
+            && short != inner.told
         {
             idle.set_short(short);
+            inner.told = short;
         }
     }
 }

@@ -55,7 +55,7 @@ impl Worker {
         match unsafe { self.slot().deque.retract(index) } {
             Retract::Taken => return true,
             Retract::Stolen => return false,
-            Retract::Buried => {}
+            Retract::NotNewest => {}
         }
         let mut above = Vec::new();
         let found = loop {

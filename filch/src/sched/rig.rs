@@ -189,6 +189,7 @@ pub(super) fn config(io: usize, compute: usize) -> Config {
         compute_workers: compute,
         io_spares: 0,
         compute_spares: Some(0),
+        guest_threads: 0,
         injector_shards: 1,
         explore_yields: 0,
         seed: Some(1),

@@ -9,6 +9,7 @@ mod adopt;
 mod block_on;
 mod blocking;
 mod detach;
+mod filament;
 mod fork;
 mod groups;
 mod handle;

@@ -167,3 +167,101 @@ fn storm_of_wakes_from_everywhere_loses_none() {
     // What is left in the bells are wakers of tasks that have ended.
     bells.iter().for_each(Bell::ring);
 }
+
+/// A tree of forks of every kind, shaped by a number: returns how many leaves it has, counted by
+/// running it.
+fn forks(shape: u64, depth: u32, lock: &std::sync::Mutex<u64>) -> u64 {
+    if depth == 0 {
+        return 1;
+    }
+    let mut rng = Rng::new(shape);
+    let (kind, left, right) = (rng.below(8), rng.next(), rng.next());
+    let halves = || filch::join(|| forks(left, depth - 1, lock), || forks(right, depth - 1, lock));
+    match kind {
+        0..4 => {
+            let (a, b) = halves();
+            a + b
+        }
+        4 => {
+            let leaves = AtomicUsize::new(0);
+            filch::scope(|s| {
+                for shape in [left, right] {
+                    let leaves = &leaves;
+                    s.spawn(move |_| {
+                        leaves.fetch_add(forks(shape, depth - 1, lock) as usize, Ordering::Relaxed);
+                    });
+                }
+            });
+            leaves.into_inner() as u64
+        }
+        5 => {
+            // Strangers in the deque.
+            for _ in 0..3 {
+                drop(filch::spawn_fn(|| std::hint::black_box(7)));
+            }
+            let (a, b) = halves();
+            a + b
+        }
+        6 => {
+            let below = std::panic::AssertUnwindSafe(|| {
+                let (_, _) = halves();
+                std::panic::resume_unwind(Box::new(()))
+            });
+            assert!(std::panic::catch_unwind(below).is_err());
+            0
+        }
+        _ => {
+            // A lock held across a join; the trees below want none.
+            let mut held = lock.lock().unwrap();
+            let (a, b) = filch::join(|| plain(depth - 1), || plain(depth - 1));
+            *held += 1;
+            a + b
+        }
+    }
+}
+
+/// A full tree of joins and nothing else.
+fn plain(depth: u32) -> u64 {
+    match depth {
+        0 => 1,
+        _ => {
+            let (a, b) = filch::join(|| plain(depth - 1), || plain(depth - 1));
+            a + b
+        }
+    }
+}
+
+/// Every kind of thread forks at the same time, more of them than there is room for; adopted ones
+/// come and go. The same tree has the same number of leaves each time.
+#[test]
+fn storm_of_forks_from_everywhere_gives_the_same_trees() {
+    let seed = seed();
+    let _tell = TellSeed(seed);
+    let rounds = tasks(1_000_000) / 20_000;
+    let runtime = Builder::new().workers(3).guest_threads(2).adoptable_threads(2).build().unwrap();
+    let grow = move |round: usize| {
+        let lock = std::sync::Mutex::new(0);
+        forks(seed.wrapping_add(round as u64), 9, &lock)
+    };
+    let expected: Vec<u64> = (0..rounds).map(|round| runtime.block_on_fn(|| grow(round))).collect();
+    let check = |round: usize| assert_eq!(grow(round), expected[round]);
+    std::thread::scope(|s| {
+        for _ in 0..3 {
+            s.spawn(|| (0..rounds).for_each(|round| runtime.block_on_fn(|| check(round))));
+        }
+        for _ in 0..2 {
+            s.spawn(|| {
+                for round in 0..rounds {
+                    let _adopted = runtime.adopt().unwrap();
+                    check(round);
+                }
+            });
+        }
+        for round in 0..rounds {
+            let job = runtime.spawn_fn(move || grow(round));
+            let task = runtime.spawn(async move { grow(round) });
+            let (a, b) = runtime.block_on(filch::wait_async((job, task)));
+            assert_eq!((a, b), (expected[round], expected[round]));
+        }
+    });
+}

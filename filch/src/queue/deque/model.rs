@@ -80,7 +80,7 @@ fn fork_against_thief(below: usize) {
         let mut taken = match unsafe { deque.retract(index) } {
             Retract::Taken => vec![below],
             Retract::Stolen => vec![],
-            Retract::Buried => unreachable!("nothing was pushed above"),
+            Retract::NotNewest => unreachable!("nothing was pushed above"),
         };
         taken.extend(thief.join().unwrap());
         while let Some(rest) = pop(&deque) {
