@@ -13,7 +13,6 @@ pub(crate) use loom::{
         Condvar, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize},
     },
-    thread::yield_now,
 };
 
 #[cfg(not(loom))]
