@@ -5,6 +5,7 @@
 //! U2. Every chapter takes a few seconds at most; all of them stay under a minute.
 //! U3. Titles start a line, everything else is indented.
 
+mod forks;
 mod structure;
 mod tasks;
 mod workers;
@@ -66,6 +67,11 @@ const CHAPTERS: &[Chapter] = &[
         title: "scope",
         promise: "a blocking scope lends borrowed data to its tasks",
         show: structure::scope,
+    },
+    Chapter {
+        title: "fork-join",
+        promise: "join runs two closures, at once if a worker is free, and lends them borrowed data",
+        show: forks::forks,
     },
     Chapter {
         title: "priorities",

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// Every runtime that takes part in the benchmark.
-const RUNTIMES: [&str; 3] = ["filch", "tokio", "smol"];
+const RUNTIMES: [&str; 6] = ["filch", "tokio", "smol", "rayon", "chili", "seq"];
 
 fn filch(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_filch")).args(args).output().expect("the program starts")
@@ -21,11 +21,16 @@ fn scratch(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-fn scenarios() -> Vec<String> {
-    text(&filch(&["bench", "--list"]).stdout)
-        .lines()
-        .map(|line| line.split(' ').next().expect("a name").into())
-        .collect()
+/// The scenarios, each with the runtimes that take part: a name at the start of a line, runtimes
+/// in brackets at its end.
+fn scenarios() -> Vec<(String, Vec<String>)> {
+    let line = |line: &str| {
+        let name = line.split(' ').next().expect("a name").to_owned();
+        let (_, runtimes) = line.rsplit_once('[').expect("a bracket");
+        let runtimes = runtimes.trim_end_matches(']').split(' ').map(str::to_owned);
+        (name, runtimes.collect())
+    };
+    text(&filch(&["bench", "--list"]).stdout).lines().map(line).collect()
 }
 
 #[test]
@@ -34,7 +39,7 @@ fn unknown_scenario_is_refused_and_the_known_ones_are_listed() {
     assert_eq!(refused.status.code(), Some(2));
     let message = text(&refused.stderr);
     assert!(message.contains("'nonsense'"), "{message}");
-    for known in scenarios() {
+    for (known, _) in scenarios() {
         assert!(message.contains(&known), "{known} is missing in: {message}");
     }
 }
@@ -74,7 +79,7 @@ fn file_that_cannot_be_written_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn every_scenario_yields_its_metrics_for_every_runtime() {
+fn every_scenario_yields_its_metrics_for_every_runtime_that_takes_part() {
     let (json, csv) = (scratch("all.json"), scratch("all.csv"));
     let path = |path: &PathBuf| path.to_str().expect("UTF-8").to_owned();
     let run = filch(&[
@@ -93,11 +98,12 @@ fn every_scenario_yields_its_metrics_for_every_runtime() {
     let report: Value =
         serde_json::from_str(&fs::read_to_string(json).expect("written")).expect("JSON");
     let rows = report["results"].as_array().expect("a list");
-    for scenario in scenarios() {
-        for runtime in RUNTIMES {
-            let found = rows
-                .iter()
-                .filter(|row| row["scenario"] == scenario.as_str() && row["runtime"] == runtime);
+    for (scenario, runtimes) in scenarios() {
+        for runtime in runtimes {
+            assert!(RUNTIMES.contains(&runtime.as_str()), "{runtime}");
+            let found = rows.iter().filter(|row| {
+                row["scenario"] == scenario.as_str() && row["runtime"] == runtime.as_str()
+            });
             assert!(found.count() > 0, "{scenario} on {runtime} is missing");
         }
     }
@@ -108,6 +114,30 @@ fn every_scenario_yields_its_metrics_for_every_runtime() {
     }
     let lines = fs::read_to_string(csv).expect("written").lines().count();
     assert_eq!(lines, 1 + rows.len(), "one round each");
+}
+
+#[test]
+fn fork_join_stands_beside_its_peers_and_sequential_code() {
+    const PROGRAMS: [&str; 8] =
+        ["fib", "tree_1k", "tree_131k", "tree_16m", "nqueens", "matmul", "skynet", "uts"];
+    for program in PROGRAMS {
+        let (_, runtimes) =
+            scenarios().into_iter().find(|(name, _)| name == program).expect(program);
+        assert_eq!(runtimes, ["filch", "rayon", "chili", "seq"], "{program}");
+    }
+    let run = filch(&["bench", "--quick", "--only", "fib,tree_1k", "--threads", "1"]);
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    for runtime in ["filch", "rayon", "chili", "seq"] {
+        assert_eq!(text(&run.stdout).matches(&format!("  {runtime} ")).count(), 2, "{runtime}");
+    }
+}
+
+#[test]
+fn scenario_without_any_runtime_asked_for_is_left_out() {
+    let run = filch(&["bench", "--quick", "--only", "fib,yield_many", "--runtimes", "chili"]);
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    let words = text(&run.stdout);
+    assert!(words.contains("fib") && !words.contains("yield_many"), "{words}");
 }
 
 #[test]

@@ -129,6 +129,12 @@ pub struct Config {
     pub guest_threads: usize,
     /// How long an idle spare waits before its thread ends; at most a day. Default 1 s, *guessed*.
     pub spare_keep_alive: Duration,
+    /// Most threads that run closures of `spawn_blocking`; more closures wait for their turn. Default
+    /// 64, *guessed*. They start when they are needed.
+    pub blocking_threads: usize,
+    /// How long such a thread waits for its next closure before it ends; at most a day. Default 10 s,
+    /// *guessed*.
+    pub blocking_keep_alive: Duration,
     /// How often the sentry looks for stuck workers while somebody runs; at most 10 ms. Default
     /// 5 ms, *guessed*.
     pub sentry_period: Duration,
@@ -189,6 +195,8 @@ impl Default for Config {
             adoptable_threads: 0,
             guest_threads: 16,
             spare_keep_alive: Duration::from_secs(1),
+            blocking_threads: 64,
+            blocking_keep_alive: Duration::from_secs(10),
             sentry_period: Duration::from_millis(5),
             outbound_batch: None,
             injector_shards: 4,

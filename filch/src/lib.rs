@@ -84,7 +84,16 @@ mod scope;
 mod fork;
 
 #[cfg(not(loom))]
+mod job;
+
+#[cfg(not(loom))]
+mod cpu;
+
+#[cfg(not(loom))]
 mod adopt;
+
+#[cfg(not(loom))]
+pub mod par;
 
 #[cfg(not(loom))]
 mod runtime;
@@ -155,6 +164,8 @@ pub use builder::Builder;
 #[cfg(not(loom))]
 pub use config::{Affinity, Config, Level, PanicInfo, Role, WorkerInfo};
 #[cfg(not(loom))]
+pub use cpu::{Cpu, cpu};
+#[cfg(not(loom))]
 pub use error::{BuildError, ConfigError};
 #[cfg(not(loom))]
 pub use fork::{Joined, join, join_all, join_many};
@@ -165,6 +176,8 @@ pub use observe::Counts;
 #[cfg(not(loom))]
 pub use runtime::{Description, Handle, LaneSnapshot, Runtime, Snapshot, WorkerSnapshot};
 #[cfg(not(loom))]
+pub use sched::blockers::BlockingSnapshot;
+#[cfg(not(loom))]
 pub use sched::core::EventCore;
 #[cfg(not(loom))]
 pub use sched::shutdown::{Shutdown, ShutdownReport, TaskInfo, TaskState};
@@ -172,10 +185,13 @@ pub use sched::shutdown::{Shutdown, ShutdownReport, TaskInfo, TaskState};
 pub use scope::{Scope, scope};
 #[cfg(not(loom))]
 pub use spawn::{
-    Refused, TaskBuilder, YieldNow, current_id, spawn, spawn_fn, spawn_local, task, yield_now,
+    Refused, TaskBuilder, YieldNow, current_id, spawn, spawn_blocking, spawn_fn, spawn_local, task,
+    yield_now,
 };
 #[cfg(not(loom))]
 pub use task::header::TaskId;
+#[cfg(not(loom))]
+pub use task::job::Job;
 #[cfg(not(loom))]
 pub use task::join::{JoinError, JoinHandle, Outcome};
 #[cfg(not(loom))]

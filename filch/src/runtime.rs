@@ -14,6 +14,7 @@ use crate::builder::Builder;
 use crate::config::{Config, Role};
 use crate::error::BuildError;
 use crate::observe::Counts;
+use crate::sched::blockers::BlockingSnapshot;
 use crate::sched::shared::{Shared, lock};
 use crate::sched::shutdown::{Shutdown, ShutdownReport, TaskInfo};
 use crate::sched::start;
@@ -258,6 +259,23 @@ impl Handle {
         self.task().spawn_fn(job)
     }
 
+    /// Spawns a closure that blocks into the runtime's own group; see
+    /// [`spawn_blocking`](crate::spawn_blocking).
+    ///
+    /// ```
+    /// let runtime = filch::Builder::new().workers(1).build()?;
+    /// assert_eq!(runtime.spawn_blocking(|| 1).wait(), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[track_caller]
+    pub fn spawn_blocking<F, T>(&self, closure: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.task().spawn_blocking(closure)
+    }
+
     /// Starts describing a task of the runtime's own group.
     ///
     /// ```
@@ -361,6 +379,7 @@ impl Handle {
         Snapshot {
             lanes: lanes.collect(),
             workers: workers.collect(),
+            blocking: shared.blockers.snapshot(),
             units: shared.root.units(),
             task_bytes: shared.pool.stats().bytes,
         }
@@ -398,6 +417,8 @@ pub struct Snapshot {
     pub lanes: Vec<LaneSnapshot>,
     /// Every worker that ever ran, spares included.
     pub workers: Vec<WorkerSnapshot>,
+    /// The threads for closures that block.
+    pub blocking: BlockingSnapshot,
     /// Live tasks and groups directly below the runtime, and units that workers hold in reserve.
     pub units: usize,
     /// Bytes that the memory of tasks takes.
@@ -525,6 +546,15 @@ impl fmt::Display for Description {
                 (false, false) => "between tasks",
             };
             writeln!(f, "  {}-{}: {doing}, {} queued", worker.role, worker.index, worker.queued)?;
+        }
+        let blocking = &self.snapshot.blocking;
+        if blocking.threads > 0 || blocking.queued > 0 {
+            let BlockingSnapshot { threads, idle, queued, .. } = blocking;
+            let most = self.config.blocking_threads;
+            writeln!(
+                f,
+                "{threads} of {most} threads for what blocks, {idle} idle; {queued} queued"
+            )?;
         }
         writeln!(f, "barrier: {}", self.barrier)?;
         for refusal in &self.refusals {

@@ -17,7 +17,7 @@ use crate::pool::CellLayout;
 use crate::runtime::{self, Handle};
 use crate::sched::shared::{Phase, Shared};
 use crate::sched::worker::Worker;
-use crate::task::body::{Body, Cell, FutureBody, JobBody, PinnedFuture};
+use crate::task::body::{BlockingBody, Body, Cell, FutureBody, JobBody, PinnedFuture};
 use crate::task::group::{Group, GroupRef};
 use crate::task::header::{Birth, Meta, Ran, RawTask, TaskId};
 use crate::task::join::JoinHandle;
@@ -53,6 +53,32 @@ where
     T: Send + 'static,
 {
     task().spawn_fn(job)
+}
+
+/// Spawns a closure that blocks (a system call, a foreign lock) rather than computes, into the current
+/// group.
+///
+/// It runs on a thread apart from the workers, which starts on first use, bears the runtime's name and
+/// goes when it is idle for [`Config::blocking_keep_alive`](crate::Config::blocking_keep_alive).
+/// At most [`Config::blocking_threads`](crate::Config::blocking_threads) run at a time; further closures
+/// wait in the order of their spawns. Priorities mean nothing here, thread hooks are not called, and
+/// whoever waits for the handle does not run the closure.
+///
+/// A closure that was cancelled before it started is dropped unrun when its turn comes.
+///
+/// ```
+/// let text = filch::block_on(async {
+///     filch::spawn_blocking(|| std::fs::read_to_string("Cargo.toml")).await
+/// });
+/// assert!(text.unwrap().contains("[package]"));
+/// ```
+#[track_caller]
+pub fn spawn_blocking<F, T>(closure: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    task().spawn_blocking(closure)
 }
 
 /// Spawns a future that need not be `Send`: it stays on the current worker.
@@ -270,6 +296,21 @@ impl TaskBuilder {
         self.launch(JobBody(job), Location::caller())
     }
 
+    /// Spawns a closure that blocks, on a thread apart from the workers; see [`spawn_blocking`]. A
+    /// runtime that is closing drops it, and the handle reports it as cancelled.
+    ///
+    /// ```
+    /// assert_eq!(filch::task().name("reader").spawn_blocking(|| 2).wait(), 2);
+    /// ```
+    #[track_caller]
+    pub fn spawn_blocking<F, T>(self, closure: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.launch(BlockingBody(closure), Location::caller())
+    }
+
     /// As [`TaskBuilder::spawn`], but a future that is not taken is handed back.
     ///
     /// ```
@@ -339,7 +380,11 @@ impl TaskBuilder {
         self.launch(body, site)
     }
 
-    fn launch<B: Body>(self, body: B, site: &'static Location<'static>) -> JoinHandle<B::Output> {
+    pub(crate) fn launch<B: Body>(
+        self,
+        body: B,
+        site: &'static Location<'static>,
+    ) -> JoinHandle<B::Output> {
         self.try_launch(body, site).unwrap_or_else(|body| reject(body, site))
     }
 
@@ -421,7 +466,7 @@ pub(crate) fn current<R>(f: impl FnOnce(&Shared, &Group, Member) -> R) -> R {
 }
 
 /// Takes a unit for a new task (P1, P2).
-fn admit(shared: &Shared, group: &Group, member: Member) -> bool {
+pub(crate) fn admit(shared: &Shared, group: &Group, member: Member) -> bool {
     match member {
         Member::Yes => {
             group.enter();
@@ -440,17 +485,7 @@ pub(crate) fn create<B: Body>(
 ) -> JoinHandle<B::Output> {
     // SAFETY: used within this call only.
     let worker = unsafe { Worker::of_runtime(shared) };
-    let layout = const { CellLayout::of::<Cell<B>>() };
-    let cell = match worker {
-        Some(worker) => worker.cache().alloc(layout),
-        None => {
-            if shared.is_asleep() {
-                // And the coarse clock with it.
-                shared.tell_time();
-            }
-            shared.pool.alloc(layout)
-        }
-    };
+    let cell = alloc(shared, worker, const { CellLayout::of::<Cell<B>>() });
     let birth = Birth {
         group: std::ptr::from_ref(group),
         id: context::with(|cx| cx.fresh_id()),
@@ -473,6 +508,21 @@ pub(crate) fn create<B: Body>(
         None => shared.inject(task),
     }
     handle
+}
+
+/// Memory for a task, from the worker's own cache where there is one.
+#[inline]
+pub(crate) fn alloc(shared: &Shared, worker: Option<&Worker>, layout: CellLayout) -> NonNull<u8> {
+    match worker {
+        Some(worker) => worker.cache().alloc(layout),
+        None => {
+            if shared.is_asleep() {
+                // And the coarse clock with it.
+                shared.tell_time();
+            }
+            shared.pool.alloc(layout)
+        }
+    }
 }
 
 /// Makes a task of a refused body only to end it as cancelled, so that its handle can say so.

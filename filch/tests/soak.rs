@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 
 use filch::{Builder, Shutdown};
 
-#[path = "it/storm.rs"]
+#[path = "stress/storm.rs"]
 mod storm;
 
 use storm::{Lanes, Storm, TellSeed, is_about_the_end, seed, tasks};

@@ -34,7 +34,7 @@ const TABLE: &[(&str, Knows)] = &[
     ("io", LEAF),
     ("observe", LEAF),
     // The schedulable unit: its link is the queue's, its memory the pool's.
-    ("task", Only(&["base", "error", "pool", "queue", "observe", "timer"])),
+    ("task", Only(&["base", "error", "pool", "queue", "idle", "observe", "timer"])),
     // Where the leaves meet.
     (
         "sched",
@@ -52,6 +52,9 @@ const TABLE: &[(&str, Knows)] = &[
     ("group", All),
     ("scope", All),
     ("fork", All),
+    ("adopt", All),
+    ("job", All),
+    ("cpu", All),
     ("par", All),
     ("graph", All),
     ("time", All),

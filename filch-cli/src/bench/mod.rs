@@ -1,9 +1,10 @@
 //! `filch bench`: filch and its peers side by side in one run.
 //!
-//! Reading order: `peers`, `scenarios`, `runner`, `report`.
+//! Reading order: `peers`, `pools`, `scenarios`, `runner`, `report`.
 
 mod machine;
 mod peers;
+mod pools;
 mod report;
 mod runner;
 mod scenarios;
@@ -94,7 +95,7 @@ pub fn bench(args: &BenchArgs) -> io::Result<()> {
     if let Some(csv) = &mut csv {
         report::write_csv_head(csv)?;
     }
-    for entry in chosen(&args.only) {
+    for entry in chosen(args) {
         report::print_head(style, &entry);
         for series in plan.run(&entry, show_progress)? {
             report::print_series(style, &entry, &series);
@@ -136,10 +137,11 @@ fn size(quick: bool) -> Size {
     if quick { Size::Quick } else { Size::Full }
 }
 
-fn chosen(only: &[String]) -> impl Iterator<Item = Entry> {
+fn chosen(args: &BenchArgs) -> impl Iterator<Item = Entry> {
     catalogue()
         .into_iter()
-        .filter(move |entry| only.is_empty() || only.iter().any(|name| name == entry.name))
+        .filter(|entry| args.only.is_empty() || args.only.iter().any(|name| name == entry.name))
+        .filter(|entry| entry.has_any(&args.runtimes))
 }
 
 /// Files are created before minutes are spent on what cannot be written.
@@ -154,8 +156,9 @@ fn create(path: Option<&Path>) -> io::Result<Option<File>> {
 fn list(style: Style) {
     for entry in catalogue() {
         let metrics: Vec<_> = entry.metrics.iter().map(|metric| metric.name).collect();
-        let metrics = style.dim(metrics.join(" "));
-        println!("{:<21}{}  {metrics}", entry.name, entry.about);
+        let runtimes: Vec<_> = entry.runs.iter().map(|run| run.runtime).collect();
+        let rest = style.dim(format!("{} [{}]", metrics.join(" "), runtimes.join(" ")));
+        println!("{:<21}{}  {rest}", entry.name, entry.about);
     }
 }
 

@@ -57,7 +57,8 @@ impl Plan {
         let load = Load { threads, size: self.size };
         let runs: Vec<Run> = entry
             .runs
-            .into_iter()
+            .iter()
+            .copied()
             .filter(|run| self.runtimes.iter().any(|name| name == run.runtime))
             .collect();
         let mut runtimes: Vec<_> = runs
@@ -147,7 +148,10 @@ mod tests {
             workers,
             process: Process::Shared,
             warm_up,
-            runs: runtimes().map(|runtime| Run { runtime, sample: threads_as_value }),
+            runs: runtimes()
+                .into_iter()
+                .map(|runtime| Run { runtime, sample: threads_as_value })
+                .collect(),
         }
     }
 
@@ -156,7 +160,7 @@ mod tests {
             threads: vec![1, 3],
             repeats,
             size: Size::Quick,
-            runtimes: runtimes().map(String::from).to_vec(),
+            runtimes: runtimes().into_iter().map(String::from).collect(),
         }
     }
 

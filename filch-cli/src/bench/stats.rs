@@ -1,4 +1,4 @@
-//! Statistics over rounds, and the small generator that varies pauses.
+//! Statistics over rounds, and the small generator behind pauses and inputs.
 //!
 //! Not here: percentiles within a sample, which the scenario takes from its own histogram.
 
@@ -61,6 +61,9 @@ pub fn median_ratio(peer: &[f64], base: &[f64]) -> Option<f64> {
     (!ratios.is_empty()).then(|| median(&ratios))
 }
 
+/// What SplitMix64 adds for each value.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// SplitMix64: the same seed gives the same pauses to every peer.
 pub struct SplitMix(u64);
 
@@ -71,17 +74,50 @@ impl SplitMix {
 
     /// A value in the range, uniform but for a bias that does not matter for pauses.
     pub fn within(&mut self, range: Range<u64>) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        range.start + (mixed ^ (mixed >> 31)) % (range.end - range.start)
+        self.0 = self.0.wrapping_add(STEP);
+        range.start + scramble(self.0) % (range.end - range.start)
     }
+}
+
+/// The factors of SplitMix64 and their inverses modulo 2^64.
+const FACTORS: [u64; 2] = [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
+const INVERSES: [u64; 2] = [inverse(FACTORS[0]), inverse(FACTORS[1])];
+
+/// One step of SplitMix64 as a hash; `unmix` undoes it.
+#[inline]
+pub fn mix(x: u64) -> u64 {
+    scramble(x.wrapping_add(STEP))
+}
+
+#[inline]
+fn scramble(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(FACTORS[0]);
+    x = (x ^ (x >> 27)).wrapping_mul(FACTORS[1]);
+    x ^ (x >> 31)
+}
+
+/// The inverse of `mix`.
+#[inline]
+pub fn unmix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 31) ^ (x >> 62)).wrapping_mul(INVERSES[1]);
+    x = (x ^ (x >> 27) ^ (x >> 54)).wrapping_mul(INVERSES[0]);
+    (x ^ (x >> 30) ^ (x >> 60)).wrapping_sub(STEP)
+}
+
+/// By Newton's method: each round doubles the number of bits that are right, from three.
+const fn inverse(odd: u64) -> u64 {
+    let mut guess = odd;
+    let mut round = 0;
+    while round < 5 {
+        guess = guess.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(guess)));
+        round += 1;
+    }
+    guess
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{SplitMix, Summary, median, median_ratio};
+    use super::{SplitMix, Summary, median, median_ratio, mix, unmix};
 
     #[test]
     fn median_of_odd_and_even_series() {
@@ -114,6 +150,14 @@ mod tests {
     fn ratio_skips_rounds_whose_base_is_zero() {
         assert_eq!(median_ratio(&[5.0, 8.0], &[0.0, 2.0]), Some(4.0));
         assert_eq!(median_ratio(&[5.0], &[0.0]), None);
+    }
+
+    #[test]
+    fn unmix_undoes_mix() {
+        for x in [0, 1, 42, u64::MAX, 0x8000_0000_0000_0000] {
+            assert_eq!(unmix(mix(x)), x);
+            assert_eq!(mix(unmix(x)), x);
+        }
     }
 
     #[test]

@@ -65,6 +65,10 @@ setters! {
     guest_threads: usize, 4 => 4;
     /// Sets how long an idle spare waits before its thread ends.
     spare_keep_alive: Duration, std::time::Duration::from_millis(200) => std::time::Duration::from_millis(200);
+    /// Sets how many threads may run closures that block.
+    blocking_threads: usize, 8 => 8;
+    /// Sets how long a thread for closures that block waits for the next one before it ends.
+    blocking_keep_alive: Duration, std::time::Duration::from_secs(1) => std::time::Duration::from_secs(1);
     /// Sets how often the sentry looks for stuck workers.
     sentry_period: Duration, std::time::Duration::from_millis(2) => std::time::Duration::from_millis(2);
     /// Sets how many tasks a worker with a full ring spills in one go.

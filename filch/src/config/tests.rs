@@ -52,6 +52,8 @@ fn nonsense_in_any_field_is_refused_by_name() {
             "spare_keep_alive",
             &[|c| c.spare_keep_alive = Duration::ZERO, |c| c.spare_keep_alive = Duration::MAX],
         ),
+        ("blocking_threads", &[|c| c.blocking_threads = 0, |c| c.blocking_threads = 40_000]),
+        ("blocking_keep_alive", &[|c| c.blocking_keep_alive = Duration::ZERO]),
         (
             "sentry_period",
             &[

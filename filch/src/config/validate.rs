@@ -89,6 +89,8 @@ impl Config {
         between("adoptable_threads", self.adoptable_threads, 0, GUESTS)?;
         between("guest_threads", self.guest_threads, 0, GUESTS)?;
         positive_up_to("spare_keep_alive", self.spare_keep_alive, KEEP_ALIVE)?;
+        between("blocking_threads", self.blocking_threads, 1, THREADS)?;
+        positive_up_to("blocking_keep_alive", self.blocking_keep_alive, KEEP_ALIVE)?;
         positive_up_to("sentry_period", self.sentry_period, SENTRY)?;
         if let Some(batch) = self.outbound_batch {
             between("outbound_batch", batch, 1, self.ring_capacity)?;

@@ -16,12 +16,14 @@ use std::task::Waker;
 use std::time::Instant;
 
 use super::crew::Summons;
-use super::shared::Shared;
+use super::shared::{Phase, Shared};
 use super::worker::Worker;
 use crate::base::parker::{Parker, Unparked};
 use crate::base::shim::Ordering;
+use crate::task::context;
 use crate::task::group::{Group, GroupRef};
 use crate::task::header::{Kind, RawTask};
+use crate::task::job::{Job, call_hidden};
 use crate::task::state::{PutBack, Start};
 
 /// A thread's place to sleep in, with a waker to end it.
@@ -86,6 +88,12 @@ impl Drop for Out<'_> {
 }
 
 impl Worker {
+    /// Whether a job may be called on top of the task that runs here, and nobody need be told.
+    fn runs_tasks_here(&self) -> bool {
+        let in_task = context::with(|cx| !cx.task.get().is_null());
+        in_task && self.runs_jobs() && self.shared().phase() < Phase::Aborting
+    }
+
     /// B2.
     fn offers_what_it_has(&self) {
         self.offer_newest();
@@ -111,9 +119,26 @@ impl Worker {
         }
     }
 
-    /// Takes the newest job of `group` out of this worker's deque (B1). Jobs of others may lie on
-    /// top of it, at most `depth`: they are put back as they were.
+    /// Takes the newest job of `group` out of this worker's deque (B1).
     fn pop_job_of(&self, group: *const Group, depth: usize) -> Option<RawTask> {
+        // SAFETY: T4, the entry keeps the cell alive.
+        self.pop_job_where(depth, |job| std::ptr::eq(unsafe { job.header() }.group_ptr(), group))
+    }
+
+    /// Takes the newest job out of this worker's deque if it is `wanted` (B1).
+    #[inline]
+    fn pop_newest_job_if(&self, wanted: impl Fn(RawTask) -> bool) -> Option<RawTask> {
+        let job = self.next_job()?;
+        if !job.is_stack_job() && wanted(job) {
+            return Some(job);
+        }
+        self.put_back(vec![job]);
+        None
+    }
+
+    /// Takes the newest job that is `wanted` out of this worker's deque (B1). Others may lie on top
+    /// of it, at most `depth`: they are put back as they were.
+    fn pop_job_where(&self, depth: usize, wanted: impl Fn(RawTask) -> bool) -> Option<RawTask> {
         let mut strangers = Vec::new();
         let found = loop {
             if strangers.len() > depth {
@@ -125,11 +150,12 @@ impl Worker {
                 strangers.push(job);
                 break None;
             }
-            // SAFETY: T4, the entry keeps the cell alive.
-            if std::ptr::eq(unsafe { job.header() }.group_ptr(), group) {
+            if wanted(job) {
                 break Some(job);
             }
-            strangers.push(job);
+            if !bury_if_claimed(job) {
+                strangers.push(job);
+            }
         };
         self.put_back(strangers);
         found
@@ -198,6 +224,79 @@ fn help(group: &GroupRef) -> bool {
     false
 }
 
+/// Blocks until `job` and all below it have ended, helping with it and with jobs below it (B1).
+pub(crate) fn wait_for_job(job: &Job) {
+    loop {
+        if job.is_closed() {
+            return;
+        }
+        // The common case first: what is awaited is the newest, and leaves no tombstone.
+        if help_below(job, 0) || claim_and_run(job.raw()) {
+            continue;
+        }
+        // N6: the last units may be in this thread's own ledger.
+        Group::settle();
+        if job.is_closed() || !help_below(job, usize::MAX) {
+            break;
+        }
+    }
+    wait_while(|waker| job.add_waiter(waker));
+}
+
+/// Runs `root` or one job below it that lies in this worker's deque, below no more than `depth` others.
+fn help_below(root: &Job, depth: usize) -> bool {
+    // SAFETY: used only while this call lasts.
+    let Some(worker) = (unsafe { Worker::current() }) else { return false };
+    let below = |job: RawTask| {
+        // SAFETY: T4, the entry keeps the cell alive.
+        let Some(tree) = &unsafe { job.header() }.vtable.tree else { return false };
+        // SAFETY: as above, and the root is the caller's.
+        job == root.raw() || unsafe { (tree.is_below)(job, root.raw()) }
+    };
+    let job = match depth {
+        0 => worker.pop_newest_job_if(below),
+        _ => worker.pop_job_where(depth, below),
+    };
+    let Some(job) = job else { return false };
+    // SAFETY: the entry was just popped; it is below the root, so a job of a tree.
+    if !worker.runs_tasks_here() || !unsafe { call_hidden(job) } {
+        worker.run(job);
+    }
+    true
+}
+
+/// Whether an entry that was popped is a tombstone, which is then gone.
+fn bury_if_claimed(job: RawTask) -> bool {
+    // SAFETY: T4, the entry keeps the cell alive.
+    let state = &unsafe { job.header() }.state;
+    if !state.is_claimed() {
+        return false;
+    }
+    match state.start() {
+        Start::Tombstone => true,
+        Start::TombstoneLast => {
+            // SAFETY: that was the last reference.
+            unsafe { job.free() };
+            true
+        }
+        // Put back by whoever had claimed it, in between: as it was.
+        Start::Run | Start::Detached | Start::Cancelled => {
+            let put_back = state.put_back();
+            debug_assert_eq!(put_back, PutBack::Push);
+            false
+        }
+    }
+}
+
+/// Runs a job in place that was launched for it. The caller keeps the cell alive.
+///
+/// # Safety
+/// The body of `job` is the caller's, and `start` is `Run` or `Cancelled`.
+pub(crate) unsafe fn run_launched(job: &Job, start: Start) {
+    // SAFETY: by the caller's promise.
+    unsafe { run_here(job.raw(), start) };
+}
+
 /// Whether `task` can run on this thread only. The caller keeps the cell alive.
 pub(crate) fn is_pinned_here(task: RawTask) -> bool {
     // SAFETY: by the caller's promise.
@@ -225,6 +324,18 @@ pub(crate) fn claim_and_run(task: RawTask) -> bool {
     true
 }
 
+/// Drops the closure of a cancelled job here if nobody has started it. The caller keeps the cell
+/// alive.
+pub(crate) fn drop_unstarted(task: RawTask) {
+    // SAFETY: by the caller's promise.
+    let header = unsafe { task.header() };
+    debug_assert_eq!(header.vtable.kind, Kind::Job);
+    let Some(start) = header.state.claim() else { return };
+    debug_assert_eq!(start, Start::Cancelled);
+    // SAFETY: claimed just now.
+    let _ = unsafe { task.execute(Start::Cancelled, u32::MAX) };
+}
+
 /// Moves a job that was detached before it started to the runtime's own group, and leaves it to
 /// others: nobody waits for it (B1).
 ///
@@ -249,13 +360,18 @@ unsafe fn let_go(task: RawTask) {
 /// # Safety
 /// `start` is what the claim of `task` returned.
 unsafe fn run_here(task: RawTask, start: Start) {
+    // SAFETY: T2, the body is ours, so the task is not DONE and its group is there.
+    let home = unsafe { task.header().group() }.home();
+    // Of the task's own runtime: what it forks must not lie in the deque of another, which may end
+    // meanwhile (X5).
     // SAFETY: used only while this call lasts.
-    match unsafe { Worker::current() } {
+    match unsafe { Worker::of_runtime(home.shared.cast()) } {
         Some(worker) if worker.runs_jobs() => {
             // SAFETY: by the caller's promise.
             unsafe { worker.run_claimed(task, start) };
         }
-        // An I/O worker that runs a job is as good as blocked (B3); a foreign thread is nobody's.
+        // An I/O worker that runs a job, or one of another runtime, is as good as blocked (B3); a
+        // foreign thread is nobody's.
         _ => {
             let _out = Out::of_this_thread();
             // SAFETY: by the caller's promise.

@@ -12,12 +12,14 @@
 //! | `adopt` | how does a thread from outside work here? |
 //! | `crew` | who replaces a worker that blocks? |
 //! | `blocking` | how does a thread wait without stalling the others? |
+//! | `blockers` | which threads run closures that block? |
 //! | `sentry` | who notices that a worker is stuck? |
 //! | `core` | where does a worker park, and what wakes it? |
 //! | `start` | how do threads begin and end? |
 //! | `shutdown` | how does a runtime end, and who holds it up? |
 
 pub(crate) mod adopt;
+pub(crate) mod blockers;
 pub(crate) mod blocking;
 pub(crate) mod core;
 pub(crate) mod crew;

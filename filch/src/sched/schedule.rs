@@ -5,6 +5,7 @@
 //! | future | newest-task slot; what it displaces goes to the ring | the lane's injector |
 //! | job | the worker's deque | the lane's injector |
 //! | high or low | the lane's high or low queue | the same |
+//! | blocking | the queue of `blockers` | the same |
 //! | pinned | its worker's private queue | its worker's mailbox |
 //!
 //! D1. Every push that makes work visible to others is followed by one `notify` of the lane, or, by
@@ -55,6 +56,9 @@ impl Shared {
             // SAFETY: not DONE, the body is there.
             let slot = unsafe { (header.vtable.slot)(task) } as usize;
             return self.post(slot, task);
+        }
+        if kind == Kind::Blocking {
+            return self.push_blocking(task);
         }
         let lane = self.lane_of(kind);
         let hint = context::with(|cx| cx.number());
@@ -228,7 +232,9 @@ impl Worker {
         }
     }
 
-    fn push_job(&self, task: RawTask) {
+    /// Puts a job into the worker's deque; it runs jobs.
+    #[inline]
+    pub(crate) fn push_job(&self, task: RawTask) {
         // SAFETY: S3, we are the owner.
         unsafe { self.slot().deque.push(task.0) };
         self.shared().notify(self.lane());

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use crossbeam_utils::CachePadded;
 
 use super::adopt::Guests;
+use super::blockers::Blockers;
 use super::core::{EventCore, ParkCore};
 use super::crew::Crew;
 use super::schedule;
@@ -63,6 +64,7 @@ pub(crate) struct Shared {
     pub(crate) root: GroupRef,
     pub(crate) sentry: Sentry,
     pub(crate) guests: Guests,
+    pub(crate) blockers: Blockers,
     /// A `Phase`; moves forward only.
     phase: AtomicU32,
     started: Instant,
@@ -160,6 +162,7 @@ impl Shared {
             let home = Home { shared: me.as_ptr().cast(), schedule: schedule::from_anywhere };
             Self {
                 sentry: Sentry::new(),
+                blockers: Blockers::new(),
                 guests: Guests::new(&config, lanes.last().map_or(0, |lane| lane.range.end)),
                 phase: AtomicU32::new(Phase::Open as u32),
                 started: clock.now(),
@@ -208,6 +211,7 @@ impl Shared {
         match kind {
             Kind::Future | Kind::Pinned => &self.lanes[0],
             Kind::Job => &self.lanes[self.lanes.len() - 1],
+            Kind::Blocking => unreachable!("no lane runs what blocks"),
         }
     }
 

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::sentry;
-use super::shared::{Lane, Parts, Phase, Shared, lock};
+use super::shared::{Lane, Parts, Phase, Shared, Slot, lock};
 use super::shutdown::Shutdown;
 use super::worker::{Flow, Worker};
 use crate::base::parker::Parker;
@@ -16,6 +16,7 @@ use crate::base::shim::{AtomicUsize, Ordering};
 use crate::base::{barrier, sim, thread};
 use crate::config::hooks::{Role, ThreadHook, WorkerInfo};
 use crate::error::BuildError;
+use crate::queue::deque::Steal;
 use crate::task::group::{Group, guard_user_code};
 use crate::task::header::RawTask;
 
@@ -93,7 +94,7 @@ impl Shared {
     }
 
     /// Starts a thread that `stop_threads` will join (L3).
-    fn start_thread(
+    pub(super) fn start_thread(
         &self,
         suffix: String,
         body: impl FnOnce() + Send + 'static,
@@ -160,6 +161,7 @@ impl Shared {
             for lane in &self.lanes {
                 lane.range.clone().for_each(|slot| self.unpark(slot));
             }
+            self.blockers.wake_all();
             for thread in threads {
                 // A worker's panic would be a bug of ours, and its message is out already.
                 thread.join();
@@ -181,15 +183,27 @@ impl Shared {
             }
         }
         for slot in &self.slots {
-            // SAFETY: S3, no thread occupies the slot any more.
-            while let Some(entry) = unsafe { slot.deque.pop() } {
-                clear(entry);
-            }
-            // SAFETY: as above.
+            slot.clear_deque();
+            // SAFETY: S3, no thread occupies the slot any more, or it is a guest, which has no ring.
             while let Some(entry) = unsafe { slot.ring.pop() } {
                 clear(entry);
             }
             debug_assert!(slot.mailbox.is_empty(), "a pinned task leaves no tombstone");
+        }
+    }
+}
+
+impl Slot {
+    /// Takes the tombstones out of the deque, when no task is left. As a thief does: an adopted
+    /// thread, which nobody joins, may be about to find out that its scope has ended.
+    pub(crate) fn clear_deque(&self) {
+        loop {
+            match self.deque.steal() {
+                Steal::Empty => return,
+                Steal::Retry => {}
+                // SAFETY: T4, the entry was in a queue and is ours now; all tasks have ended.
+                Steal::Taken(entry) => unsafe { RawTask(entry).bury() },
+            }
         }
     }
 }

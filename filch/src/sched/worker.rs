@@ -32,6 +32,7 @@ use crate::queue::mailbox::Pop;
 use crate::task::context;
 use crate::task::group::Group;
 use crate::task::header::{Header, Ran, RawTask};
+use crate::task::job;
 use crate::task::state::Start;
 
 /// How long an outside task should wait for the periodic look at most. Guessed, as in Tokio.
@@ -475,6 +476,10 @@ impl Worker {
         };
         // SAFETY: the task is not DONE (T2), so its group is there, and it runs next.
         unsafe { Group::open_ledger(header.group_ptr()) };
+        if header.vtable.tree.is_none() {
+            // N6: a job of a tree sees to it itself.
+            job::settle();
+        }
         let entered = self.enter_task();
         // SAFETY: `start` gave us the body.
         let ran = unsafe { task.execute(start, self.shared.config.poll_budget as u32) };

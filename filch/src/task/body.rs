@@ -39,7 +39,7 @@ pub(crate) struct Panicked {
 impl Panicked {
     /// # Safety
     /// The task of `header` is not DONE.
-    unsafe fn new(header: &Header, payload: Payload) -> Box<Self> {
+    pub(crate) unsafe fn new(header: &Header, payload: Payload) -> Box<Self> {
         // SAFETY: H3, by the caller's promise.
         let group = unsafe { header.group() }.to_ref();
         Box::new(Self { fallout: Fallout::of(header, payload), group })
@@ -198,6 +198,26 @@ impl<F: FnOnce() -> T, T> Body for JobBody<F> {
     }
 }
 
+/// A body made from a closure that blocks.
+pub(crate) struct BlockingBody<F>(pub(crate) F);
+
+impl<F: FnOnce() -> T, T> Body for BlockingBody<F> {
+    type Output = T;
+    type Slot = NoSlot;
+    const KIND: Kind = Kind::Blocking;
+
+    fn slot(&self) -> NoSlot {
+        NoSlot
+    }
+    const STAYS: bool = false;
+
+    unsafe fn run(this: *mut Self, _: RawTask) -> Poll<T> {
+        // SAFETY: the caller owns the body, and by `STAYS` nobody reads it again.
+        let closure = unsafe { this.read() };
+        Poll::Ready((closure.0)())
+    }
+}
+
 /// # Safety
 /// The caller runs `task`.
 unsafe fn poll<F: Future>(future: Pin<&mut F>, task: RawTask) -> Poll<F::Output> {
@@ -214,6 +234,7 @@ impl<B: Body> Cell<B> {
         take: Self::take,
         discard: Self::discard,
         slot: Self::slot,
+        tree: None,
     };
 
     /// Makes a task in a fresh cell. The caller gets the right to push its entry and the

@@ -53,6 +53,8 @@ pub(crate) struct Context {
     pub(crate) yielded: Cell<bool>,
     /// Units of the running task's group (C4); used on worker threads only.
     pub(crate) ledger: Ledger,
+    /// Units of the parent of the job that runs (`job`); used on worker threads only.
+    pub(crate) tree: Ledger,
     number: Cell<usize>,
     next_id: Cell<u64>,
     last_id: Cell<u64>,
@@ -72,6 +74,7 @@ thread_local! {
             budget: Cell::new(u32::MAX),
             yielded: Cell::new(false),
             ledger: Ledger::new(),
+            tree: Ledger::new(),
             number: Cell::new(0),
             next_id: Cell::new(0),
             last_id: Cell::new(0),
@@ -129,7 +132,8 @@ impl Context {
             return None;
         }
         let deque = self.deque.replace(ptr::null());
-        let outer = Box::new(Outer { shared: current, next: self.outer.get(), deque });
+        let (next, idle) = (self.outer.get(), self.idle.get());
+        let outer = Box::new(Outer { shared: current, next, deque, idle });
         self.outer.set(&*outer);
         Some(outer)
     }
@@ -139,8 +143,22 @@ impl Context {
 struct Outer {
     shared: *const (),
     next: *const Outer,
-    /// The deque of the hidden runtime's worker (X5).
+    /// The deque of the hidden runtime's worker (X5), and its lane's idle set: what runs meanwhile
+    /// may fork elsewhere, and that runtime be gone afterwards.
     deque: *const Deque<Header>,
+    idle: *const Idle,
+}
+
+/// Calls user code that belongs to no task, and holds no unit of the current group: it may not
+/// fork into the deque that is open (X5).
+pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
+    let (deque, idle) = with(|cx| (cx.deque.replace(ptr::null()), cx.idle.get()));
+    let value = f();
+    with(|cx| {
+        cx.deque.set(deque);
+        cx.idle.set(idle);
+    });
+    value
 }
 
 /// Whether the thread is inside a task or a `block_on` of the runtime `shared`, however deep.
@@ -217,6 +235,7 @@ impl Drop for Frame {
             if let Some(hidden) = &self.hides {
                 cx.outer.set(hidden.next);
                 cx.deque.set(hidden.deque);
+                cx.idle.set(hidden.idle);
             }
             cx.group.set(self.group);
             cx.task.set(self.task);

@@ -17,7 +17,7 @@ use std::cell::Cell;
 use crate::base::shim::{AtomicUsize, Ordering};
 
 /// Units drawn at once. Guessed: large enough to make the shared line cold.
-const BATCH: usize = 64;
+pub(super) const BATCH: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Count(AtomicUsize);
@@ -67,6 +67,12 @@ impl Count {
     pub(crate) fn is_finished(&self) -> bool {
         // ORDERING: Acquire pairs with the Release in `sub`: all members' effects are seen.
         self.0.load(Ordering::Acquire) == 0
+    }
+
+    /// Whether no units are out but so many of the caller's.
+    pub(crate) fn is_only(&self, units: usize) -> bool {
+        // ORDERING: Acquire pairs with the Release in `sub`: the members' effects are seen.
+        self.0.load(Ordering::Acquire) == units
     }
 
     /// How many units are out, ledgers' reserves included; for people.

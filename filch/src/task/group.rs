@@ -30,6 +30,7 @@ use crossbeam_utils::CachePadded;
 use super::context;
 use super::count::Count;
 use super::header::{Header, Kind, RawTask, TaskId, TaskRef};
+use super::job;
 use super::waker::cancel_task;
 use crate::base::shim::{AtomicBool, Mutex, MutexGuard, Ordering};
 
@@ -111,7 +112,7 @@ unsafe impl Sync for Group {}
 
 /// The members of a tracked group (G4). Finished tasks stay until the list has doubled.
 struct Members {
-    /// Futures.
+    /// Futures, and closures that block.
     tasks: Vec<TaskRef>,
     /// Jobs. Whoever helps takes them off the list: one that has started is past cancelling.
     jobs: Vec<TaskRef>,
@@ -271,8 +272,16 @@ impl Group {
         }
     }
 
+    /// Whether this thread's ledger deals in units of `group`; only its address is used.
+    pub(super) fn is_in_ledger(group: *const Self) -> bool {
+        let count = group.wrapping_byte_add(std::mem::offset_of!(Group, count)).cast();
+        context::with(|cx| cx.ledger.count() == count)
+    }
+
     /// Settles this thread's ledger (C4): before searching, parking or blocking.
     pub(crate) fn settle() {
+        // First, because a job that ends thereby may deliver a panic to the group.
+        job::settle();
         if let Some(count) = context::with(|cx| cx.ledger.settle()) {
             // SAFETY: a ledger's count is the field of a group; the count's reference is ours.
             unsafe { Self::announce(Self::of_count(count)) };
@@ -299,7 +308,7 @@ impl Group {
             }
             let waiter = lock(&group.waiter).take();
             if let Some(waiter) = waiter {
-                guard_user_code(|| waiter.wake());
+                context::outside(|| guard_user_code(|| waiter.wake()));
             }
             if let Some(parent) = &group.parent {
                 // The parent's ledger is not used: an ancestor is rarely the group being run.
@@ -390,7 +399,7 @@ impl Group {
         members.sweep();
         match member.header().vtable.kind {
             Kind::Job => members.jobs.push(member),
-            Kind::Future | Kind::Pinned => members.tasks.push(member),
+            Kind::Future | Kind::Pinned | Kind::Blocking => members.tasks.push(member),
         }
         // ORDERING: Relaxed, the lock orders it with `cancel`.
         let cancelled = self.cancelled.load(Ordering::Relaxed);

@@ -54,6 +54,8 @@ pub(crate) enum Kind {
     Job,
     /// A future that stays on one worker.
     Pinned,
+    /// A closure that blocks: a thread of its own, apart from the lanes.
+    Blocking,
 }
 
 /// What the worker does with a task that it has run.
@@ -81,6 +83,18 @@ pub(crate) struct Vtable {
     pub(crate) discard: unsafe fn(RawTask),
     /// The worker slot a pinned task belongs to.
     pub(crate) slot: unsafe fn(RawTask) -> u32,
+    /// For jobs with children only.
+    pub(crate) tree: Option<TreeVtable>,
+}
+
+/// What jobs with children add (`job`).
+pub(crate) struct TreeVtable {
+    /// Whether the first job is a descendant of the second; both cells are alive.
+    pub(crate) is_below: unsafe fn(RawTask, RawTask) -> bool,
+    /// Calls the closure, and keeps its panic; the caller owns the body.
+    pub(crate) call: unsafe fn(RawTask),
+    /// Empties a cell that nobody refers to any more.
+    pub(crate) release: unsafe fn(RawTask),
 }
 
 #[repr(C)]
@@ -177,6 +191,15 @@ impl Header {
         let old = self.group.swap(to.cast_mut(), Ordering::Relaxed);
         // SAFETY: the task's unit of its old group.
         unsafe { Group::leave(old) };
+    }
+
+    /// Makes the task a member of `group`, a unit of which the caller hands over.
+    ///
+    /// # Safety
+    /// The task is fresh (T8) and the caller's to launch.
+    pub(crate) unsafe fn join_group(&self, group: *const Group) {
+        // ORDERING: Relaxed, `State::launch` publishes it.
+        self.group.store(group.cast_mut(), Ordering::Relaxed);
     }
 
     /// Moves the waker out of the waiter's slot.
@@ -305,6 +328,20 @@ impl RawTask {
     /// # Safety
     /// No reference and no queue entry is left; body, output and waiter are gone.
     pub(crate) unsafe fn free(self) {
+        // SAFETY: the cell is still there.
+        if let Some(tree) = &unsafe { self.header() }.vtable.tree {
+            // SAFETY: by the caller's promise.
+            unsafe { (tree.release)(self) };
+        }
+        // SAFETY: by the caller's promise.
+        unsafe { self.free_cell() };
+    }
+
+    /// As `free`, of a cell that holds nothing but its header.
+    ///
+    /// # Safety
+    /// As for [`RawTask::free`]; a job with children is released.
+    pub(crate) unsafe fn free_cell(self) {
         // SAFETY: the cell is alive; only the address is computed.
         let meta = unsafe { &raw mut (*self.0.as_ptr()).meta };
         // SAFETY: the cell is ours alone; `meta` was initialised at birth and dies here.

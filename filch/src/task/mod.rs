@@ -26,6 +26,8 @@ pub(crate) mod group;
 #[cfg(not(loom))]
 pub(crate) mod header;
 #[cfg(not(loom))]
+pub(crate) mod job;
+#[cfg(not(loom))]
 pub(crate) mod join;
 #[cfg(not(loom))]
 pub(crate) mod stack;

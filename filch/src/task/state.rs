@@ -12,7 +12,7 @@
 //! A job that is started or claimed and turns out not to be the waiter's to run goes back to QUEUED
 //! (`put_back`).
 //!
-//! One word holds flags (10 bits), the reference count (28 bits) and the birth time (26 bits,
+//! One word holds flags (11 bits), the reference count (27 bits) and the birth time (26 bits,
 //! constant), so that each transition is one read-modify-write.
 //!
 //! T1. The word is 0 exactly while the cell is free (the pool's contract).
@@ -31,6 +31,10 @@
 //!     while WAITER is set nobody touches it but the one who clears the bit (the handle) or sets
 //!     DONE (the finisher), who then owns its content.
 //! T7. DONE is final; no flag set afterwards means anything.
+//! T8. FRESH: no walk finds the task and no request reaches it, so who has its only reference may change
+//!     the word without an exchange. Only jobs with children (`job`) are ever fresh. Alone: made and
+//!     not run, without an entry, a life reference or a unit; only its launch ends that. With QUEUED:
+//!     queued without a handle. With RUNNING: called on the stack of who has its only reference.
 //!
 //! Not here: what the bits protect (`header`, `body`), where an entry goes (`sched`).
 
@@ -47,7 +51,9 @@ const HIGH: u64 = 1 << 7;
 const LOW: u64 = 1 << 8;
 const DETACH: u64 = 1 << 9;
 
-const REF: u64 = 1 << 10;
+const FRESH: u64 = 1 << 10;
+
+const REF: u64 = 1 << 11;
 const REFS: u64 = ((1 << BIRTH_SHIFT) - 1) & !(REF - 1);
 /// Half of what the field can count: beyond it the process ends rather than wraps.
 const REFS_MAX: u64 = 1 << (BIRTH_SHIFT - 1);
@@ -143,6 +149,22 @@ pub(crate) enum Wake {
     Nothing,
 }
 
+/// Whether walks find a job while it is queued (T8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sight {
+    Visible,
+    Hidden,
+}
+
+/// How a fresh job begins (T8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Launch {
+    /// As an entry to push; the handle is given up, its reference becomes the life reference.
+    Queued,
+    /// On the caller's stack, who keeps the handle and owns the body.
+    Here,
+}
+
 /// A reading of the word, for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -165,7 +187,26 @@ impl State {
             Priority::Normal => 0,
             Priority::Low => LOW,
         };
-        QUEUED | HANDLE | priority | (2 * REF) | (u64::from(now_ms / BIRTH_UNIT_MS) << BIRTH_SHIFT)
+        QUEUED | HANDLE | priority | (2 * REF) | Self::birth(now_ms)
+    }
+
+    fn birth(now_ms: u32) -> u64 {
+        u64::from(now_ms / BIRTH_UNIT_MS) << BIRTH_SHIFT
+    }
+
+    /// The word of a job that nobody has run, with one handle (T8).
+    pub(crate) fn fresh(now_ms: u32) -> u64 {
+        FRESH | REF | Self::birth(now_ms)
+    }
+
+    /// The word of a job that is born queued and has no handle; only a visible one can be listed in
+    /// its group.
+    pub(crate) fn unowned(sight: Sight, now_ms: u32) -> u64 {
+        let hidden = match sight {
+            Sight::Visible => 0,
+            Sight::Hidden => FRESH,
+        };
+        hidden | QUEUED | REF | Self::birth(now_ms)
     }
 
     #[cfg(test)]
@@ -217,6 +258,9 @@ impl State {
         // ORDERING: Relaxed, only a guess for the exchange below.
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
+            if word & FRESH != 0 {
+                return self.start_hidden();
+            }
             let (next, start) = if word & (QUEUED | RUNNING | CLAIMED) == QUEUED {
                 let start = match word & (CANCEL | DETACH) {
                     0 => Start::Run,
@@ -243,6 +287,16 @@ impl State {
                 Err(now) => word = now,
             }
         }
+    }
+
+    /// The entry of a job without a handle: it is the only reference, so there is nothing to win.
+    fn start_hidden(&self) -> Start {
+        // ORDERING: Acquire pairs with the Release in `publish`: the closure is seen whole.
+        let word = self.0.load(Ordering::Acquire);
+        debug_assert!(word & (QUEUED | RUNNING | REFS) == QUEUED | REF, "start of {word:#x}");
+        // ORDERING: Release pairs with the Acquire in `try_pin`: a walk may find it from now on.
+        self.0.store(word ^ (FRESH | QUEUED | RUNNING), Ordering::Release);
+        Start::Run
     }
 
     /// The entry of a body that yielded: it kept RUNNING, so there is nothing to win.
@@ -279,6 +333,12 @@ impl State {
                 Err(now) => word = now,
             }
         }
+    }
+
+    /// Whether somebody has claimed the job, so that its entry is a tombstone.
+    pub(crate) fn is_claimed(&self) -> bool {
+        // ORDERING: Relaxed, a hint; `start` decides.
+        self.0.load(Ordering::Relaxed) & CLAIMED != 0
     }
 
     /// Undoes the `start` or `claim` of a job that was not run: it is queued again.
@@ -376,6 +436,126 @@ impl State {
         }
     }
 
+    /// Ends being fresh if the caller's handle is the only one; false if not (T8).
+    #[must_use]
+    #[inline]
+    pub(crate) fn launch_alone(&self, how: Launch) -> bool {
+        // ORDERING: Acquire pairs with the Release in `unref`: who finds itself the only handle
+        // sees what the others did.
+        let word = self.0.load(Ordering::Acquire);
+        if word & (FRESH | RUNNING | REFS) != FRESH | REF {
+            return false;
+        }
+        let next = match how {
+            Launch::Queued => word ^ (FRESH | QUEUED),
+            Launch::Here => (word ^ (FRESH | RUNNING)) + REF,
+        };
+        // ORDERING: Release pairs with the Acquire in `start` and `try_pin`. No exchange: T8, nobody
+        // but the one handle, which is the caller's, may change the word.
+        self.0.store(next, Ordering::Release);
+        true
+    }
+
+    /// Takes the body of a fresh job, to be run here or put back into a queue; false if the job was
+    /// run before (T8).
+    #[must_use]
+    pub(crate) fn seize(&self, how: Launch) -> bool {
+        // ORDERING: Relaxed, only a guess for the exchange below.
+        let mut word = self.0.load(Ordering::Relaxed);
+        while word & (FRESH | RUNNING) == FRESH {
+            let life = match how {
+                Launch::Queued => 0,
+                Launch::Here => REF,
+            };
+            let next = (word ^ (FRESH | RUNNING)) + life;
+            // ORDERING: Acquire, as for `claim`: the closure is seen whole. Exclusive against another
+            // handle's `seize` by the exchange.
+            match self.0.compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// Whether the job was never run (T8).
+    pub(crate) fn is_fresh(&self) -> bool {
+        // ORDERING: Acquire pairs with the Release in `publish` and `unref`: who frees a fresh cell
+        // sees its body.
+        self.0.load(Ordering::Acquire) & (FRESH | RUNNING) == FRESH
+    }
+
+    /// Begins to call a fresh job whose only handle the caller has, on its stack (T8); false if it is
+    /// not such a job.
+    #[must_use]
+    #[inline]
+    pub(crate) fn call_alone(&self) -> bool {
+        // ORDERING: Acquire, as in `launch_alone`.
+        let word = self.0.load(Ordering::Acquire);
+        if word & (FRESH | RUNNING | REFS) != FRESH | REF {
+            return false;
+        }
+        // ORDERING: Relaxed, only the closure's own handle can bring the word to others.
+        self.0.store(word | RUNNING, Ordering::Relaxed);
+        true
+    }
+
+    /// As `call_alone`, of a hidden job whose entry the caller has taken out of a queue.
+    #[must_use]
+    #[inline]
+    pub(crate) fn call_hidden(&self) -> bool {
+        // ORDERING: Acquire pairs with the Release in `publish`: the closure is seen whole.
+        let word = self.0.load(Ordering::Acquire);
+        if word & (FRESH | QUEUED) != FRESH | QUEUED {
+            return false;
+        }
+        // ORDERING: Relaxed, as in `call_alone`.
+        self.0.store(word ^ (QUEUED | RUNNING), Ordering::Relaxed);
+        true
+    }
+
+    /// Ends such a call once somebody else has a handle: done. The tree's reference is a new one if the
+    /// caller keeps its own, a handle's.
+    pub(crate) fn end_call(&self, how: Launch) {
+        // ORDERING: Relaxed, only a guess for the exchange below.
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            debug_assert!(word & (FRESH | RUNNING) == FRESH | RUNNING, "{word:#x}");
+            let tree = if how == Launch::Here { REF } else { 0 };
+            let next = (word ^ (FRESH | RUNNING | DONE)) + tree;
+            // ORDERING: Release pairs with the Acquire in `is_done` and `unref`.
+            match self.0.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Whether the caller's reference is the only one, and there is no tombstone: nobody else can
+    /// come to use the cell but a walk.
+    #[inline]
+    pub(crate) fn is_alone(&self) -> bool {
+        // ORDERING: Acquire pairs with the Release in `unref`: we see what the others did.
+        self.0.load(Ordering::Acquire) & (REFS | CLAIMED) == REF
+    }
+
+    /// The body is gone, and the task is done; the life reference, or a new one beside a
+    /// tombstone, is left to the caller.
+    pub(crate) fn finish_keeping(&self) {
+        // ORDERING: Relaxed, only a guess for the exchange below.
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            debug_assert!(word & RUNNING != 0 && word & (DONE | WAITER) == 0, "{word:#x}");
+            let done = (word & !RUNNING) | DONE;
+            let next = if word & CLAIMED != 0 { done + REF } else { done };
+            // ORDERING: Release pairs with the Acquire in `is_done` and `unref`.
+            match self.0.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
+        }
+    }
+
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
         // ORDERING: Acquire pairs with the Release in `finish`: the output is seen whole.
@@ -407,7 +587,7 @@ impl State {
 
     fn request(&self, bits: u64) -> Wake {
         // ORDERING: Relaxed, T7: a done task needs nothing, and nothing is read from it.
-        if self.0.load(Ordering::Relaxed) & DONE != 0 {
+        if self.0.load(Ordering::Relaxed) & (DONE | FRESH) != 0 {
             return Wake::Nothing;
         }
         // ORDERING: Release pairs with the Acquire in `start` and `pause`: what the waker wrote
@@ -507,7 +687,7 @@ impl State {
         // ORDERING: Relaxed, only a guess for the exchange below.
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
-            if word & REFS == 0 {
+            if word & REFS == 0 || word & FRESH != 0 {
                 return false;
             }
             // ORDERING: Acquire pairs with the Release in `publish`.

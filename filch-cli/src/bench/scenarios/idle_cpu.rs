@@ -1,6 +1,6 @@
 //! What a runtime without work costs.
 
-use super::{Load, Metric, Scenario, WarmUp};
+use super::{CPU_MS_PER_S, Load, Metric, Scenario, WarmUp};
 use crate::bench::machine::process_cpu_time;
 use crate::bench::peers::{Peer, started};
 use std::thread;
@@ -14,7 +14,7 @@ pub struct IdleCpu;
 impl Scenario for IdleCpu {
     const NAME: &'static str = "idle_cpu";
     const ABOUT: &'static str = "CPU time of the process while the runtime has nothing to do";
-    const METRICS: &'static [Metric] = &[Metric { name: "cpu_ms_per_s", unit: "ms/s" }];
+    const METRICS: &'static [Metric] = CPU_MS_PER_S;
     const WARM_UP: WarmUp = WarmUp::Needless;
 
     fn run<P: Peer>(load: Load) -> Vec<f64> {

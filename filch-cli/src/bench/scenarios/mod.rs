@@ -1,15 +1,19 @@
-//! Scenarios: what is measured. One file each, written once for all peers.
+//! Scenarios: what is measured. Written once each for all runtimes that can run it: async ones for
+//! every `Peer`, the rest for every `Pool`.
 //!
-//! C1. `Scenario::run` returns one value per entry of `METRICS`, in that order; lower is better.
-//! C2. A run starts its own runtime, and neither its start nor its end is part of a value.
+//! C1. A sample returns one value per metric of its scenario, in that order; lower is better.
+//! C2. A sample starts its own runtime, and neither its start nor its end is part of a value.
 //! C3. All peers get the same work, the same channels and the same allocator.
 //!
 //! Not here: repetition, order and statistics (`runner`, `stats`).
 
 mod chained_spawn;
 mod countdown;
+mod fork;
 mod hostage;
 mod idle_cpu;
+mod jobs;
+mod par;
 mod ping_pong;
 mod ping_pong_oneshot;
 mod skynet_async;
@@ -30,6 +34,7 @@ pub struct Metric {
 }
 
 const NS_PER_OP: &[Metric] = &[Metric { name: "ns_per_op", unit: "ns" }];
+const CPU_MS_PER_S: &[Metric] = &[Metric { name: "cpu_ms_per_s", unit: "ms/s" }];
 
 /// With how many workers a scenario makes sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +87,7 @@ impl Load {
     }
 }
 
+/// A scenario for async runtimes.
 trait Scenario {
     const NAME: &'static str;
     const ABOUT: &'static str;
@@ -93,7 +99,8 @@ trait Scenario {
     fn run<P: Peer>(load: Load) -> Vec<f64>;
 }
 
-/// A scenario, bound to each peer.
+/// A scenario, bound to each runtime that takes part.
+#[derive(Clone)]
 pub struct Entry {
     pub name: &'static str,
     pub about: &'static str,
@@ -101,26 +108,62 @@ pub struct Entry {
     pub workers: Workers,
     pub process: Process,
     pub warm_up: WarmUp,
-    pub runs: [Run; PEERS],
+    /// The base first, where it takes part.
+    pub runs: Vec<Run>,
 }
 
-/// One scenario on one peer.
+/// One scenario on one runtime.
 #[derive(Clone, Copy)]
 pub struct Run {
     pub runtime: &'static str,
     pub sample: fn(Load) -> Vec<f64>,
 }
 
-const PEERS: usize = 3;
+impl Entry {
+    /// A scenario with the usual metric, for as many workers as asked for.
+    fn per_op(name: &'static str, about: &'static str, runs: Vec<Run>) -> Self {
+        Self {
+            name,
+            about,
+            metrics: NS_PER_OP,
+            workers: Workers::Asked,
+            process: Process::Shared,
+            warm_up: WarmUp::OneRound,
+            runs,
+        }
+    }
 
-/// The names of all peers, the base first where it takes part.
-pub fn runtimes() -> [&'static str; PEERS] {
-    entry::<spawn_many_local::SpawnManyLocal>().runs.map(|run| run.runtime)
+    /// Whether one of these runtimes takes part.
+    pub fn has_any(&self, runtimes: &[String]) -> bool {
+        self.runs.iter().any(|run| runtimes.iter().any(|name| name == run.runtime))
+    }
+}
+
+/// One sampler, bound to each of these pools.
+macro_rules! runs {
+    ($module:ident::$sampler:ident => $($pool:ident),+) => {
+        vec![$($crate::bench::scenarios::Run {
+            runtime: <$pool as $crate::bench::pools::Pool>::NAME,
+            sample: $module::$sampler::<$pool>,
+        }),+]
+    };
+}
+use runs;
+
+/// The names of all runtimes, in the order of their first appearance.
+pub fn runtimes() -> Vec<&'static str> {
+    let mut names = Vec::new();
+    for run in catalogue().into_iter().flat_map(|entry| entry.runs) {
+        if !names.contains(&run.runtime) {
+            names.push(run.runtime);
+        }
+    }
+    names
 }
 
 /// All scenarios in the order in which they run.
 pub fn catalogue() -> Vec<Entry> {
-    vec![
+    let asynchronous = vec![
         entry::<spawn_many_local::SpawnManyLocal>(),
         entry::<spawn_many_remote::SpawnManyRemote<1>>(),
         entry::<spawn_many_remote::SpawnManyRemote<2>>(),
@@ -134,7 +177,8 @@ pub fn catalogue() -> Vec<Entry> {
         entry::<idle_cpu::IdleCpu>(),
         entry::<task_memory::TaskMemory>(),
         entry::<hostage::Hostage>(),
-    ]
+    ];
+    [asynchronous, fork::entries(), par::entries(), jobs::entries()].concat()
 }
 
 fn entry<S: Scenario>() -> Entry {
@@ -145,7 +189,7 @@ fn entry<S: Scenario>() -> Entry {
         workers: S::WORKERS,
         process: S::PROCESS,
         warm_up: S::WARM_UP,
-        runs: [run::<S, Filch>(), run::<S, Tokio>(), run::<S, Smol>()],
+        runs: vec![run::<S, Filch>(), run::<S, Tokio>(), run::<S, Smol>()],
     }
 }
 

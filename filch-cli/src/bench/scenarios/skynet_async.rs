@@ -4,7 +4,8 @@ use super::{Load, Scenario, per_op};
 use crate::bench::peers::{Peer, started};
 use std::time::Instant;
 
-const CHILDREN: usize = 10;
+/// Children of an inner node.
+pub const CHILDREN: usize = 10;
 
 pub struct SkynetAsync;
 
@@ -40,7 +41,8 @@ fn node<P: Peer>(first: usize, leaves: usize) -> P::Join<usize> {
     })
 }
 
-fn nodes(leaves: usize) -> usize {
+/// All nodes of a tree with so many leaves.
+pub fn nodes(leaves: usize) -> usize {
     std::iter::successors(Some(leaves), |&level| (level > 1).then_some(level / CHILDREN)).sum()
 }
 
