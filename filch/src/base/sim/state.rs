@@ -29,7 +29,7 @@ const REMEMBERED: usize = 24;
 
 /// How rarely a participant that could go on is interrupted; a seed picks one. Few interruptions
 /// find what needs a long head start, many what needs a close race.
-const STICKINESS: [usize; 4] = [2, 4, 16, 64];
+const STICKINESS: [usize; 4] = [1, 2, 8, 32];
 
 /// Why a participant came to a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
