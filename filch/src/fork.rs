@@ -75,12 +75,14 @@ pub(crate) fn join_sides<RA: Send, RB: Send>(
     a: impl FnOnce(Side) -> RA + Send,
     b: impl FnOnce(Side) -> RB + Send,
 ) -> (RA, RB) {
-    let here = context::with(|cx| cx.worker.get()).addr();
-    let side = move || {
-        let now = context::with(|cx| cx.worker.get()).addr();
-        if now == here { Side::Here } else { Side::Stolen }
-    };
-    join(|| a(Side::Here), move || b(side()))
+    on_worker(move || {
+        let here = context::with(|cx| cx.worker.get()).addr();
+        let side = move || {
+            let now = context::with(|cx| cx.worker.get()).addr();
+            if now == here { Side::Here } else { Side::Stolen }
+        };
+        join(move || a(Side::Here), move || b(side()))
+    })
 }
 
 /// The way of a thread that has no deque (J4).

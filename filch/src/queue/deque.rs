@@ -195,6 +195,12 @@ impl<T> Deque<T> {
         (distance(top, bottom) > 0).then_some((top, bottom))
     }
 
+    /// What seems to be the oldest item; it may be gone, so only its address is worth something.
+    pub(crate) fn oldest(&self) -> Option<NonNull<T>> {
+        let (top, _) = self.bounds()?;
+        NonNull::new(self.read_open(top))
+    }
+
     /// Adds `item` as the newest.
     ///
     /// # Safety

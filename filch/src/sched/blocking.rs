@@ -361,7 +361,9 @@ unsafe fn let_go(task: RawTask) {
 /// `start` is what the claim of `task` returned.
 unsafe fn run_here(task: RawTask, start: Start) {
     // SAFETY: T2, the body is ours, so the task is not DONE and its group is there.
-    let home = unsafe { task.header().group() }.home();
+    let header = unsafe { task.header() };
+    // SAFETY: claimed and not run yet, so the task's unit keeps its group.
+    let home = unsafe { header.group() }.home();
     // Of the task's own runtime: what it forks must not lie in the deque of another, which may end
     // meanwhile (X5).
     // SAFETY: used only while this call lasts.

@@ -38,7 +38,7 @@ use crate::queue::injector::Injector;
 use crate::queue::mailbox::Mailbox;
 use crate::queue::ring::Ring;
 use crate::queue::spill::Spill;
-use crate::task::group::{Fallout, Group, GroupRef, Home, Hook};
+use crate::task::group::{Fallout, Group, GroupRef, Home, Hook, guard_user_code};
 use crate::task::header::{Header, Kind};
 use crate::task::state::State;
 use crate::timer::Clock;
@@ -267,9 +267,10 @@ impl Shared {
         Rng::new(self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15u64.wrapping_mul(index as u64 + 1)))
     }
 
-    /// Unparks the worker in slot `index`.
+    /// Unparks the worker in slot `index`. An event core's waker is the user's, and its panic ends
+    /// here: the thread that wakes may have a task in hand.
     pub(crate) fn unpark(&self, index: usize) {
-        self.slots[index].waker.wake_by_ref();
+        guard_user_code(|| self.slots[index].waker.wake_by_ref());
     }
 
     /// Wakes everybody, to see a new phase.

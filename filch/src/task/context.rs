@@ -43,7 +43,7 @@ pub(crate) struct Context {
     pub(crate) group: Cell<*const Group>,
     /// Runtimes of enclosing frames other than that of `group` (X4).
     outer: Cell<*const Outer>,
-    /// How many `block_on` and `scope` the thread is inside of, their waits included.
+    /// How many `block_on` and `scope` the thread is inside of, their waits included, and waits of joins.
     pub(crate) waits: Cell<usize>,
     /// The task that runs on this thread, or null.
     pub(crate) task: Cell<*const Header>,
