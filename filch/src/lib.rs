@@ -44,6 +44,7 @@
 //! | end it | [`Shutdown`], with a [`ShutdownReport`] |
 //! | see what happens | [`Handle::tasks`], [`Handle::snapshot`], [`Handle::describe`] |
 //! | put something in place of the system | [`EventCore`], [`testkit::Clock`] |
+//! | run a program under a thousand orders of events | [`testkit::Sim`], `#[filch::test(sim)]` |
 //!
 //! # Structure
 //!
@@ -106,6 +107,9 @@ mod config;
 #[cfg(not(loom))]
 mod error;
 
+#[cfg(not(loom))]
+pub mod testkit;
+
 // What a task is, and where the leaves meet.
 mod task;
 
@@ -124,18 +128,6 @@ mod timer;
 // What all of them stand on.
 mod base;
 
-/// What tests put in place of the system: clocks.
-///
-/// ```
-/// use filch::testkit::{Clock, ManualClock};
-/// let clock = Clock::Manual(ManualClock::new().into());
-/// assert_eq!(clock.now(), clock.now());
-/// ```
-#[cfg(not(loom))]
-pub mod testkit {
-    pub use crate::timer::{Clock, ManualClock};
-}
-
 /// ```
 /// #[filch::main(workers = 2)]
 /// async fn main() -> std::io::Result<()> {
@@ -148,6 +140,11 @@ pub use filch_macros::main;
 /// #[filch::test]
 /// async fn spawned_task_returns_its_value() {
 ///     assert_eq!(filch::spawn(async { 7 }).await, 7);
+/// }
+///
+/// #[filch::test(sim, seeds = 200)]
+/// fn both_halves_run_whatever_the_order() {
+///     assert_eq!(filch::join(|| 1, || 2), (1, 2));
 /// }
 ///
 /// #[filch::test(single_thread)]

@@ -16,6 +16,7 @@
 use super::blocking::Out;
 use super::steal::pause;
 use super::worker::Worker;
+use crate::base::sim;
 use crate::queue::deque::{Index, Retract, Steal};
 use crate::task::context;
 use crate::task::group::Group;
@@ -79,7 +80,7 @@ impl Worker {
         while !fork.latch.is_set() {
             if pauses % STRIDE == 0 && self.help_below(fork) {
                 pauses = 0;
-            } else if pauses < PAUSES {
+            } else if pauses < PAUSES && !sim::cuts_short() {
                 pauses += 1;
                 pause();
             } else {

@@ -27,6 +27,7 @@ use crate::base::rng::{self, Rng};
 use crate::base::shim::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering,
 };
+use crate::base::thread::Thread;
 use crate::config::Config;
 use crate::config::hooks::{Hooks, PanicInfo, Role, WorkerInfo};
 use crate::idle::{self, Idle, Pairing};
@@ -72,7 +73,7 @@ pub(crate) struct Shared {
     /// Random numbers for the seeds of workers.
     seed: u64,
     /// Threads to join at the end.
-    pub(crate) threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    pub(crate) threads: Mutex<Vec<Thread>>,
     /// What the system refused (levels, affinity), for `describe`.
     pub(crate) refusals: Mutex<Vec<String>>,
 }

@@ -13,7 +13,7 @@ use super::shutdown::Shutdown;
 use super::worker::{Flow, Worker};
 use crate::base::parker::Parker;
 use crate::base::shim::{AtomicUsize, Ordering};
-use crate::base::{barrier, thread};
+use crate::base::{barrier, sim, thread};
 use crate::config::hooks::{Role, ThreadHook, WorkerInfo};
 use crate::error::BuildError;
 use crate::queue::deque::Steal;
@@ -100,17 +100,13 @@ impl Shared {
         body: impl FnOnce() + Send + 'static,
     ) -> Result<(), BuildError> {
         let name = thread::name_with_suffix(&self.config.thread_name, &suffix);
-        let mut builder = std::thread::Builder::new().name(name.clone());
-        if let Some(bytes) = self.config.stack_size {
-            builder = builder.stack_size(bytes);
-        }
         let mut threads = lock(&self.threads);
         if self.phase() == Phase::Stopped {
             let source = io::Error::other("the runtime has stopped");
             return Err(BuildError::Thread { name, source });
         }
         threads.retain(|thread| !thread.is_finished());
-        match builder.spawn(body) {
+        match thread::start(&name, self.config.stack_size, body) {
             Ok(thread) => {
                 threads.push(thread);
                 Ok(())
@@ -138,6 +134,9 @@ impl Shared {
             Role::Io | Role::Both => (config.io_level, &config.io_affinity),
             Role::Compute => (config.compute_level, &config.compute_affinity),
         };
+        if sim::is_on() {
+            return call(&self.hooks.on_thread_start, info);
+        }
         if let Err(error) = thread::apply_level(level) {
             self.refuse(format!("{}-{}: level {level:?} refused: {error}", info.role, info.index));
         }
@@ -165,7 +164,7 @@ impl Shared {
             self.blockers.wake_all();
             for thread in threads {
                 // A worker's panic would be a bug of ours, and its message is out already.
-                let _ = thread.join();
+                thread.join();
             }
         }
         self.clear_queues();
@@ -259,7 +258,7 @@ impl Worker {
         let until = shared.clock.now() + keep_alive;
         loop {
             if !self.is_stopped() {
-                self.park(Some(keep_alive));
+                sim::in_background(|| self.park(Some(keep_alive)));
             }
             // An event core may have woken tasks meanwhile.
             self.offer_newest();

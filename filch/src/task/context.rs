@@ -21,6 +21,7 @@ use super::count::Ledger;
 use super::group::Group;
 use super::header::{Header, TaskId};
 use crate::base::shim::{AtomicU64, AtomicUsize, Ordering};
+use crate::base::sim;
 use crate::idle::Idle;
 use crate::pool::Cache;
 use crate::queue::deque::Deque;
@@ -93,7 +94,8 @@ impl Context {
         static THREADS: AtomicUsize = AtomicUsize::new(1);
         if self.number.get() == 0 {
             // ORDERING: Relaxed, only uniqueness matters.
-            self.number.set(THREADS.fetch_add(1, Ordering::Relaxed));
+            let fresh = || THREADS.fetch_add(1, Ordering::Relaxed);
+            self.number.set(sim::number().map_or_else(fresh, |number| number + 1));
         }
         self.number.get()
     }
@@ -104,7 +106,8 @@ impl Context {
         static IDS: AtomicU64 = AtomicU64::new(1);
         if self.next_id.get() == self.last_id.get() {
             // ORDERING: Relaxed, only uniqueness matters.
-            let first = IDS.fetch_add(ID_BLOCK, Ordering::Relaxed);
+            let fresh = || IDS.fetch_add(ID_BLOCK, Ordering::Relaxed);
+            let first = sim::take_ids(ID_BLOCK).unwrap_or_else(fresh);
             self.next_id.set(first);
             self.last_id.set(first + ID_BLOCK);
         }

@@ -29,6 +29,7 @@ mod scopes;
 mod seeds;
 mod settle;
 mod shutdown;
+mod sim;
 mod spawn_blocking;
 mod support;
 mod survival;
