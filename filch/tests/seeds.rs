@@ -7,16 +7,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use filch::par::prelude::*;
-use filch::testkit::{Mutex, RwLock, Sim, spawn_thread, switch_point};
+use filch::testkit::{Mutex, RwLock, Sim, random, spawn_thread, switch_point};
 use filch::{Scope, join, scope};
 
-/// Runs the program under every seed, on two workers of each kind.
+/// Runs the program under every seed, on two workers of each kind: from outside, or on one of them.
 fn under_all_seeds(program: fn()) {
     let seeds = match std::env::var("FILCH_SIM_SEEDS") {
         Ok(text) => text.parse().expect("FILCH_SIM_SEEDS is a number"),
         Err(_) => 10_000,
     };
-    Sim::new().workers(2).check(0..seeds, program);
+    Sim::new().workers(2).check(0..seeds, move || match random() % 3 {
+        0 => program(),
+        1 => filch::block_on(async move { filch::spawn(async move { program() }).await }),
+        _ => filch::block_on(async move { filch::spawn_fn(program).await }),
+    });
 }
 
 /// Jobs that run at the same time, each under a lock that the others want.
@@ -111,6 +115,26 @@ fn lock_held_across_an_inner_scope() {
             drop(guard);
         });
         assert_eq!(order.into_inner().unwrap(), ["inner", "waited", "outer", "outer"]);
+    });
+}
+
+/// The stolen half leaves a job in its thief's deque that wants the lock of who waits for it.
+#[test]
+fn lock_held_across_a_join_whose_half_spawns_who_wants_it() {
+    under_all_seeds(|| {
+        let lock = Mutex::new(0);
+        scope(|outer| {
+            let mut held = lock.lock().unwrap();
+            let lock = &lock;
+            let spawns = move || {
+                outer.spawn(move |_| *lock.lock().unwrap() += 1);
+                forked(2)
+            };
+            let (a, b) = join(|| forked(1), spawns);
+            *held += a + b;
+            drop(held);
+        });
+        assert_eq!(lock.into_inner().unwrap(), 7);
     });
 }
 
