@@ -7,7 +7,7 @@
 //!   stand in front of a short task, because they share no queue and, unless a runtime is
 //!   single-threaded, no worker.
 //! - **No hostages.** While a task blocks its I/O worker, others take over what was ready behind it;
-//!   if all of them block, a spare thread comes. There is no pool for blocking calls to remember.
+//!   if all of them block, a spare thread comes. Nobody has to remember a pool for blocking calls.
 //! - **Structure.** [`block_on()`], [`group()`] and [`scope()`] return when every task below them has
 //!   ended and is dropped. A panic goes to whoever holds the handle, else to the one who waits for the
 //!   group, else to a hook.
@@ -39,6 +39,12 @@
 //! | enter from a thread | [`block_on()`], [`block_on_fn()`] |
 //! | fail together | [`group()`]: children own their data, the first error cancels the rest |
 //! | borrow from the stack | [`scope()`]: blocks until the last child is gone |
+//! | compute in halves | [`join()`], [`join_many()`], [`join_all()`] |
+//! | compute in loops, sort, scan | [`par`], with rayon's names |
+//! | compute from async code | [`cpu()`] |
+//! | call what blocks for long | [`spawn_blocking()`] |
+//! | have jobs with children | [`Job`] |
+//! | make this thread a worker | [`Handle::adopt`] |
 //! | let others go first | [`yield_now()`] |
 //! | have a runtime of one's own | [`Runtime`], [`Builder`], [`Handle`], [`Config`] |
 //! | end it | [`Shutdown`], with a [`ShutdownReport`] |
@@ -56,7 +62,7 @@
 //! # Not yet
 //!
 //! There is no I/O and there are no timers, so a future waits for handles, channels and other wakers
-//! only. There is no fork-join, no parallel loop, no task graph. There are no cargo features.
+//! only. There is no task graph. There are no cargo features.
 
 extern crate self as filch;
 
