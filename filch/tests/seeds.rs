@@ -36,7 +36,10 @@ fn crowd(jobs: usize, job: impl Fn(usize) + Sync) {
 /// A little work, forked.
 fn forked(depth: u32) -> u32 {
     match depth {
-        0 => 1,
+        0 => {
+            switch_point();
+            1
+        }
         _ => {
             let (a, b) = join(|| forked(depth - 1), || forked(depth - 1));
             a + b
