@@ -210,17 +210,18 @@ impl Idle {
     /// search count, and `woken` gets the others, each counted awake and searching already.
     pub(crate) fn notify_many(&self, wanted: u32, woken: &mut Vec<u32>) -> NotifyMany {
         self.after_push();
-        if wanted == 0 || self.word.load().searching >= wanted {
+        let counts = self.word.load();
+        if counts.searching >= wanted {
             return NotifyMany::Done;
+        }
+        if counts.sleeping == 0 {
+            return many_without_a_wake(counts);
         }
         let mut sleepers = self.lock();
         let counts = self.word.load();
         let missing = wanted.saturating_sub(counts.searching).min(sleepers.len() as u32);
         if missing == 0 {
-            return match without_a_wake(counts) {
-                Some(Notify::Saturated) => NotifyMany::Saturated,
-                _ => NotifyMany::Done,
-            };
+            return many_without_a_wake(counts);
         }
         // Only the holder of the lock takes from the stack, so as many sleep as were counted (I3).
         self.word.shift(Move::Wake(missing, Role::Searching));
@@ -369,6 +370,14 @@ fn without_a_wake(counts: Counts) -> Option<Notify> {
         Sentry::Armed if !counts.short => Notify::Nobody,
         _ => Notify::Saturated,
     })
+}
+
+/// The same for a wide push that finds nobody to wake.
+fn many_without_a_wake(counts: Counts) -> NotifyMany {
+    match without_a_wake(counts) {
+        Some(Notify::Saturated) => NotifyMany::Saturated,
+        _ => NotifyMany::Done,
+    }
 }
 
 fn notify_if(relied_on: bool) -> Owes {

@@ -163,13 +163,13 @@ impl Word {
         }))
     }
 
-    /// Whether a push asks nothing of anybody: somebody searches, or nobody sleeps and the lane is
-    /// watched and complete. Ordered as [`Word::load`].
+    /// Whether a push asks nothing of anybody: nobody sleeps and the lane is watched and complete, or
+    /// somebody searches. Ordered as [`Word::load`].
     #[inline(always)]
     pub(super) fn is_quiet(&self) -> bool {
         // ORDERING: Relaxed, as in `load`.
         let word = self.0.load(Ordering::Relaxed);
-        word & ANY_SEARCHING != 0 || word & (ANY_SLEEPING | ARMED | SHORT) == ARMED
+        word & (ANY_SLEEPING | ARMED | SHORT) == ARMED || somebody_searches(word)
     }
 
     /// The counters now; ordered only by the caller's fence or lock.
@@ -208,4 +208,10 @@ impl Word {
             }
         }
     }
+}
+
+/// Out of the way of the common case, in which nobody sleeps.
+#[cold]
+fn somebody_searches(word: u64) -> bool {
+    word & ANY_SEARCHING != 0
 }

@@ -7,13 +7,15 @@
 //! X1. Random probing guarantees nothing; only the full look of the two-phase sleep does.
 //! X2. The stop is read between tries.
 //! X3. A worker that holds no right to search (the limit is reached) does not explore.
-//! X4. How many tries with a pause follow, up to `explore_yields`, is learnt: half as many after a
+//! X4. How many tries with a pause follow, up to `explore_yields`, is learnt by thieves of futures: half as many after a
 //!     search that found nothing, more after one that did or a sleep that was too short to pay.
 //! X5. A job is stolen once it has lain for a moment (`is_ripe`): a theft costs thief and owner a
 //!     microsecond each, which a job that its owner is about to take back is not worth. Jobs below one
-//!     that was seen so are ripe too, and so is everything for a thief that was woken for it.
+//!     that was seen so are ripe too, and so is everything for a thief that was woken for it; but
+//!     a thief whose last finds were not worth it waits longer each time, up to some 30 µs.
 
 use std::hint::spin_loop;
+use std::time::Duration;
 
 use super::worker::{Found, Worker};
 use crate::base::sim;
@@ -24,11 +26,21 @@ use crate::task::header::{Header, RawTask};
 /// Hints to the processor in one pause between tries. Guessed: a few hundred cycles.
 const PAUSE_HINTS: usize = 8;
 
-/// Pauses between two looks of a thief of jobs. Measured: see ADR 0016.
-const JOB_STRIDE: usize = 8;
+/// Pauses of a thief of jobs for each of `explore_yields`. Measured (ADR 0016): some 60 µs in all.
+const JOB_PATIENCE: usize = 4;
 
-/// Pauses before a job is ripe. Measured: some 2 µs, about what a theft costs its owner.
-const RIPE_PAUSES: usize = 16;
+/// Pauses before its first look, and most between two: 1 and 7 µs. Measured, as above.
+const FIRST_GAP: usize = 8;
+const LAST_GAP: usize = 64;
+
+/// Pauses before a job is ripe: some 3 µs. Measured, as above.
+const RIPE_PAUSES: usize = 32;
+
+/// What a theft costs: a job that took less was not worth it. Measured, as above.
+const BRIEF: Duration = Duration::from_micros(3);
+
+/// How often the wait for ripeness doubles.
+const MOST_BRIEF: u32 = 3;
 
 /// Gives way between tries: to the other thread of the core, not to the system. After a
 /// `sched_yield` on a loaded machine the thread may be gone for milliseconds, and everybody relies
@@ -48,47 +60,83 @@ impl Worker {
             }
             self.searching.set(true);
         }
-        let config = &self.shared().config;
-        let tries = config.tries_among(lane.workers);
+        let tries = self.shared().config.tries_among(lane.workers);
         let mut victim = self.victim.get();
-        let mut attempt = 0;
-        while attempt < tries + self.patience.get() {
-            attempt += if attempt < tries { 1 } else { self.stride() };
-            if let Some(task) = self.try_victim(victim) {
-                self.victim.set(victim);
-                if attempt > tries {
-                    self.gain_patience();
-                }
-                return Found::Task(task);
+        for attempt in 1..=tries {
+            if let Some(found) = self.probe(victim, attempt == tries) {
+                return found;
             }
-            if self.is_stopped() {
-                return Found::Stop;
+            victim = self.random_victim();
+        }
+        if self.runs_futures() { self.linger() } else { self.linger_for_jobs() }
+    }
+
+    fn random_victim(&self) -> usize {
+        self.rng.borrow_mut().below(self.lane().width() + self.lane().injector.shards())
+    }
+
+    /// One try, and a look at what else may end the search.
+    fn probe(&self, victim: usize, low: bool) -> Option<Found> {
+        if let Some(task) = self.try_victim(victim) {
+            self.victim.set(victim);
+            return Some(Found::Task(task));
+        }
+        self.end_of_search(low)
+    }
+
+    /// What ends a search besides a find: the stop, high tasks, whose pusher relied on us because we
+    /// search, mail, and, when the normal ones have been looked for, low tasks.
+    fn end_of_search(&self, low: bool) -> Option<Found> {
+        if self.is_stopped() {
+            return Some(Found::Stop);
+        }
+        if let Some(task) = self.next_high() {
+            return Some(Found::Task(task));
+        }
+        if self.has_private() {
+            return Some(Found::Nothing);
+        }
+        if low { self.next_low().map(Found::Task) } else { None }
+    }
+
+    /// More tries, with a pause between them (X4).
+    fn linger(&self) -> Found {
+        for _ in 0..self.patience.get() {
+            pause();
+            if let Some(found) = self.probe(self.random_victim(), true) {
+                self.gain_patience();
+                return found;
             }
-            // Who pushed these relied on us, because we search.
-            if let Some(task) = self.next_high() {
-                return Found::Task(task);
-            }
-            if self.has_private() {
-                break;
-            }
-            if attempt >= tries
-                && let Some(task) = self.next_low()
-            {
-                return Found::Task(task);
-            }
-            if attempt > tries {
-                (0..self.stride()).for_each(|_| pause());
-            }
-            victim = self.rng.borrow_mut().below(lane.width() + lane.injector.shards());
         }
         self.patience.set(self.patience.get() / 2);
         Found::Nothing
     }
 
-    /// How many pauses make one: a look at the deque of a worker that forks takes the line away
-    /// that it writes every few nanoseconds, so thieves of jobs look in less often.
-    fn stride(&self) -> usize {
-        if self.runs_futures() { 1 } else { JOB_STRIDE }
+    /// The same for a thief of jobs: looks at all victims, at growing distances. Each look takes a
+    /// line away that a worker which forks writes every few nanoseconds, and each sleep of ours
+    /// costs such a worker a wake-up; so few looks, for a longer time.
+    fn linger_for_jobs(&self) -> Found {
+        let mut left = JOB_PATIENCE * self.shared().config.explore_yields;
+        let mut pauses = FIRST_GAP;
+        while left > 0 {
+            (0..pauses.min(left)).for_each(|_| pause());
+            left -= pauses.min(left);
+            pauses = LAST_GAP.min(2 * pauses);
+            if let Some(task) = self.try_all_victims() {
+                return Found::Task(task);
+            }
+            if let Some(found) = self.end_of_search(true) {
+                return found;
+            }
+        }
+        Found::Nothing
+    }
+
+    /// Tries every victim once, from a random one on.
+    fn try_all_victims(&self) -> Option<RawTask> {
+        let all = self.lane().width() + self.lane().injector.shards();
+        let start = self.random_victim();
+        (0..all).find_map(|i| self.try_victim((start + i) % all))
     }
 
     /// Waiting has paid off, or would have: the next search may pause more often (X4).
@@ -103,12 +151,7 @@ impl Worker {
 
     /// Looks at every victim once: the second look before a sleep saw something.
     pub(crate) fn sweep(&self) -> Option<RawTask> {
-        let all = self.lane().width() + self.lane().injector.shards();
-        let start = self.rng.borrow_mut().below(all);
-        (0..all)
-            .find_map(|i| self.try_victim((start + i) % all))
-            .or_else(|| self.next_spilled())
-            .or_else(|| self.next_low())
+        self.try_all_victims().or_else(|| self.next_spilled()).or_else(|| self.next_low())
     }
 
     /// One try at one victim: half of a ring, one job of a deque, or a share of a shard.
@@ -157,6 +200,12 @@ impl Worker {
         (None, 0)
     }
 
+    /// Learns from a task that was found beyond the own queues, and took so long.
+    pub(super) fn learn_from_find(&self, took: Duration) {
+        let brief = if took < BRIEF { MOST_BRIEF.min(self.brief.get() + 1) } else { 0 };
+        self.brief.set(brief);
+    }
+
     /// Whether the oldest job in the deque of slot `index` is there to stay (X5). Takes a moment,
     /// unless the job was seen before or `hurry` says not to.
     pub(super) fn is_ripe(
@@ -167,10 +216,11 @@ impl Worker {
     ) -> bool {
         let Some((top, bottom)) = deque.bounds() else { return false };
         let (slot, seen) = self.ripe.get();
-        if (slot == index && top < seen) || self.woken.replace(false) {
+        let brief = self.brief.get();
+        if brief == 0 && ((slot == index && top < seen) || self.woken.replace(false)) {
             return true;
         }
-        for _ in 0..RIPE_PAUSES {
+        for _ in 0..RIPE_PAUSES << brief {
             if sim::cuts_short() {
                 break;
             }

@@ -83,6 +83,8 @@ pub(crate) struct Worker {
     pub(crate) victim: Cell<usize>,
     /// A slot, and the index below which its jobs were seen to stay (X5 of `steal`).
     pub(crate) ripe: Cell<(usize, u64)>,
+    /// How many finds in a row were not worth a theft (X5 of `steal`).
+    pub(crate) brief: Cell<u32>,
     /// This worker was woken for work that it has not looked for yet (X5 of `steal`).
     pub(crate) woken: Cell<bool>,
     /// K3.
@@ -126,6 +128,7 @@ impl Worker {
             patience: Cell::new(shared.config.explore_yields),
             victim: Cell::new(victim),
             ripe: Cell::new((usize::MAX, 0)),
+            brief: Cell::new(0),
             woken: Cell::new(false),
             searching: Cell::new(false),
             in_lane: Cell::new(false),
@@ -306,8 +309,10 @@ impl Worker {
         match self.find() {
             Found::Task(task) => {
                 self.count_tick();
+                let began = self.shared.tell_time();
                 self.run(task);
                 self.tune(1);
+                self.learn_from_find(self.since.get().saturating_duration_since(began));
             }
             Found::Stop => return Served::Stop,
             Found::Nothing => return Served::Nothing,
