@@ -27,12 +27,19 @@ impl Kind {
 /// Workers of each role in a test that does not say. Guessed: the fewest that can race.
 const TEST_WORKERS: usize = 2;
 
+/// Seeds of a simulated test that does not say. Guessed: a tenth of a second's worth.
+const SIM_SEEDS: usize = 100;
+
 pub(crate) fn expand(kind: Kind, options: TokenStream, item: TokenStream) -> TokenStream {
     let function = match syn::parse2::<ItemFn>(item.clone()) {
         Ok(function) => function,
         Err(error) => return not_a_function(kind, item, &error),
     };
-    let checked = check(kind, &function).and_then(|()| Options::parse(options));
+    let checked = Options::parse(options.clone()).and_then(|parsed| {
+        refuse_sim_of_main(kind, &parsed, &options)?;
+        check(kind, &parsed, &function)?;
+        Ok(parsed)
+    });
     match checked {
         Ok(options) => outer(kind, &options, function),
         Err(error) => refuse(function, &error),
@@ -46,13 +53,21 @@ fn not_a_function(kind: Kind, item: TokenStream, error: &Error) -> TokenStream {
     quote! { #error #item }
 }
 
-fn check(kind: Kind, function: &ItemFn) -> Result<()> {
+/// A program has no seeds to try.
+fn refuse_sim_of_main(kind: Kind, options: &Options, written: &TokenStream) -> Result<()> {
+    if kind == Kind::Main && options.sim {
+        return Err(Error::new_spanned(written, "`sim` is for #[filch::test]"));
+    }
+    Ok(())
+}
+
+fn check(kind: Kind, options: &Options, function: &ItemFn) -> Result<()> {
     let refuse = |at: &dyn ToTokens, what: &str| {
         let text = format!("{} {what}", kind.attribute());
         Err(Error::new_spanned(at.to_token_stream(), text))
     };
     let sig = &function.sig;
-    if sig.asyncness.is_none() {
+    if sig.asyncness.is_none() && !options.sim {
         return refuse(&sig.fn_token, "needs an `async fn`");
     }
     if let Some(token) = &sig.unsafety {
@@ -100,6 +115,9 @@ fn refuse(mut function: ItemFn, error: &Error) -> TokenStream {
 }
 
 fn outer(kind: Kind, options: &Options, mut function: ItemFn) -> TokenStream {
+    if options.sim {
+        return simulated(options, function);
+    }
     let attrs = std::mem::take(&mut function.attrs);
     let vis = std::mem::replace(&mut function.vis, syn::Visibility::Inherited);
     let name = &function.sig.ident;
@@ -130,6 +148,32 @@ fn outer(kind: Kind, options: &Options, mut function: ItemFn) -> TokenStream {
     }
 }
 
+/// A test that runs once for each seed. The simulation judges what the function returns, so the
+/// outer one returns nothing.
+fn simulated(options: &Options, mut function: ItemFn) -> TokenStream {
+    let attrs = std::mem::take(&mut function.attrs);
+    let vis = std::mem::replace(&mut function.vis, syn::Visibility::Inherited);
+    let name = &function.sig.ident;
+    let program = match function.sig.asyncness {
+        Some(_) => quote! { || ::filch::block_on(#name()) },
+        None => quote! { #name },
+    };
+    let seeds = options.seeds.unwrap_or(SIM_SEEDS) as u64;
+    let mut sim = quote! { ::filch::testkit::Sim::new() };
+    if options.single_thread {
+        sim.extend(quote! { .single_thread() });
+    }
+    sim.extend(counts(options, options.workers));
+    quote! {
+        #[::core::prelude::v1::test]
+        #(#attrs)*
+        #vis fn #name() {
+            #function
+            #sim.check(0..#seeds, #program)
+        }
+    }
+}
+
 /// The builder calls that the options ask for; `None` stands for the default runtime.
 fn builder(kind: Kind, options: &Options) -> Option<TokenStream> {
     if kind == Kind::Main && options.is_empty() {
@@ -144,11 +188,18 @@ fn builder(kind: Kind, options: &Options) -> Option<TokenStream> {
         Kind::Main => options.workers,
         Kind::Test => options.workers.or(Some(TEST_WORKERS)),
     };
+    calls.extend(counts(options, workers));
+    Some(calls)
+}
+
+/// The calls that set worker counts.
+fn counts(options: &Options, workers: Option<usize>) -> TokenStream {
     // `workers` sets both roles, so it comes before the options that override it.
+    let mut calls = TokenStream::new();
     calls.extend(workers.map(|n| quote! { .workers(#n) }));
     calls.extend(options.io_workers.map(|n| quote! { .io_workers(#n) }));
     calls.extend(options.compute_workers.map(|n| quote! { .compute_workers(#n) }));
-    Some(calls)
+    calls
 }
 
 #[cfg(test)]

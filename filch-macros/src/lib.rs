@@ -1,7 +1,7 @@
 //! The attributes `#[filch::main]` and `#[filch::test]`.
 //!
 //! Both turn an `async fn` without arguments into a plain function that runs it to the end, and
-//! every task it started with it. Use them through the `filch` crate, which re-exports them.
+//! every task it started with it; a simulated test may be a plain `fn` as well. Use them through the `filch` crate, which re-exports them.
 //!
 //! M1. The written function survives whole, as an item inside the expansion: its return type
 //!     stays a type, so `?` infers as it does in any `async fn`.
@@ -9,7 +9,7 @@
 //! M3. An error points at the token that caused it, and the expansion still defines the function,
 //!     so the compiler adds no second error about a missing one.
 //!
-//! Not here: what the options mean (`filch::Builder`), and simulated runs.
+//! Not here: what the options mean (`filch::Builder`), and the simulator (`filch::testkit::Sim`).
 
 use proc_macro::TokenStream;
 
@@ -47,14 +47,24 @@ pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
 /// [`macro@main`]. Other attributes, such as `#[should_panic]` and `#[ignore]`, and a `Result`
 /// as return type mean what they mean for `#[test]`.
 ///
+/// Two more options turn it into a simulated test: the function, `async` or not, runs once for each
+/// seed on a simulated machine, where the seed decides the order of events
+/// (`filch::testkit::Sim`). A failure names its seed, and `FILCH_SIM_SEED` replays that one alone.
+///
+/// | option | meaning |
+/// | --- | --- |
+/// | `sim` | simulate; with 2 I/O workers and 2 compute workers unless the options say otherwise |
+/// | `seeds = N` | for the seeds 0 to N − 1; 100 unless given |
+///
 /// # Errors
 ///
-/// Does not compile unless the function is `async`, takes no arguments, has no generics and
-/// carries no other `#[test]`.
+/// Does not compile unless the function is `async` or simulated, takes no arguments, has no
+/// generics and carries no other `#[test]`.
 ///
 /// # Panics
 ///
-/// The test fails when the runtime cannot start, and when the future panics.
+/// The test fails when the runtime cannot start, when the future panics, and when a simulated run
+/// fails.
 #[proc_macro_attribute]
 pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::expand(expand::Kind::Test, options.into(), item.into()).into()

@@ -1,7 +1,8 @@
 //! What stands between the parentheses of the attribute.
 //!
 //! O1. An option appears at most once.
-//! O2. `single_thread` stands alone: it leaves nothing to count.
+//! O2. `single_thread` excludes worker counts: it leaves nothing to count.
+//! O3. `seeds` belongs to `sim`, and `sim` to tests.
 //!
 //! Not here: defaults (they differ between `main` and `test`).
 
@@ -10,7 +11,7 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Error, Ident, Lit, Result, Token};
 
 /// Names of all options, as error messages list them.
-const KNOWN: &str = "`workers`, `io_workers`, `compute_workers`, `single_thread`";
+const KNOWN: &str = "`workers`, `io_workers`, `compute_workers`, `single_thread`, `sim`, `seeds`";
 
 /// The options that were written.
 #[derive(Debug, Default, PartialEq)]
@@ -19,6 +20,8 @@ pub(crate) struct Options {
     pub(crate) io_workers: Option<usize>,
     pub(crate) compute_workers: Option<usize>,
     pub(crate) single_thread: bool,
+    pub(crate) sim: bool,
+    pub(crate) seeds: Option<usize>,
 }
 
 impl Options {
@@ -45,9 +48,14 @@ fn parse_list(input: ParseStream<'_>) -> Result<Options> {
             "workers" => options.workers = Some(parse_count(input, &name)?),
             "io_workers" => options.io_workers = Some(parse_count(input, &name)?),
             "compute_workers" => options.compute_workers = Some(parse_count(input, &name)?),
+            "seeds" => options.seeds = Some(parse_count(input, &name)?),
             "single_thread" => {
-                refuse_value(input)?;
+                refuse_value(input, &name)?;
                 options.single_thread = true;
+            }
+            "sim" => {
+                refuse_value(input, &name)?;
+                options.sim = true;
             }
             _ => {
                 let text = format!("unknown option `{name}`; known are {KNOWN}");
@@ -93,18 +101,23 @@ fn parse_count(input: ParseStream<'_>, name: &Ident) -> Result<usize> {
     }
 }
 
-fn refuse_value(input: ParseStream<'_>) -> Result<()> {
+fn refuse_value(input: ParseStream<'_>, name: &Ident) -> Result<()> {
     if input.peek(Token![=]) {
-        return Err(input.error("`single_thread` takes no value"));
+        return Err(input.error(format!("`{name}` takes no value")));
     }
     Ok(())
 }
 
 fn refuse_company(options: &Options, seen: &[Ident]) -> Result<()> {
+    let named = |what: &str| seen.iter().find(|name| *name == what);
+    if let (false, Some(seeds)) = (options.sim, named("seeds")) {
+        return Err(Error::new(seeds.span(), "`seeds` needs `sim`"));
+    }
     if !options.single_thread {
         return Ok(());
     }
-    match seen.iter().find(|name| *name != "single_thread") {
+    let counts = ["workers", "io_workers", "compute_workers"];
+    match counts.into_iter().find_map(named) {
         Some(other) => {
             let text = format!("`single_thread` leaves no room for `{other}`");
             Err(Error::new(other.span(), text))

@@ -102,8 +102,10 @@ impl Handle {
             return Err(AdoptError::ShutDown);
         }
         let adoptable_threads = shared.config.adoptable_threads;
+        // The pointer of the home and not the reference: it is the one the `Arc` gave.
         // SAFETY: the reference shows that it is alive.
-        let guest = Guest::new(&unsafe { Shared::to_arc(shared) }, Stay::Adopted);
+        let shared = unsafe { Shared::to_arc(shared.root.home().shared.cast()) };
+        let guest = Guest::new(&shared, Stay::Adopted);
         let guest = Box::new(guest.ok_or(AdoptError::NoSlot { adoptable_threads })?);
         guest.worker().become_current();
         Ok(Adopted { guest, here: PhantomData })
@@ -145,7 +147,10 @@ impl Drop for Adopted {
     /// Inside a `join`, a `scope` or another call of the adopted thread, which still uses its place.
     fn drop(&mut self) {
         let worker = self.guest.worker();
-        let busy = worker.forking.get() > 0 || context::with(|cx| !cx.group.get().is_null());
+        // Also at the end of a task, when its frame is gone and a waker of the user's is called.
+        let busy = worker.forking.get() > 0
+            || worker.slot().is_in_task()
+            || context::with(|cx| !cx.group.get().is_null());
         if busy {
             // It keeps its place, as if the guard were forgotten.
             let kept = std::mem::replace(&mut self.guest, Box::new(Guest::gone()));

@@ -141,11 +141,11 @@ pub(crate) fn tracking_of_block_on() -> Tracking {
     }
 }
 
-/// How a scope on this thread finds the jobs that it waits for: a compute worker has them in its
-/// deque, any other thread needs the list of members.
-pub(crate) fn tracking_here() -> Tracking {
+/// How a scope of `parent` on this thread finds the jobs that it waits for: a compute worker of the
+/// same runtime has them in its deque, any other thread needs the list of members.
+pub(crate) fn tracking_here(parent: &GroupRef) -> Tracking {
     // SAFETY: used within this call only.
-    match unsafe { Worker::current() } {
+    match unsafe { Worker::of_runtime(parent.home().shared.cast()) } {
         Some(worker) if worker.runs_jobs() => Tracking::No,
         _ => Tracking::Yes,
     }

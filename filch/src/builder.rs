@@ -8,7 +8,10 @@
 use std::{env, ffi::OsString, fmt, sync::Arc};
 
 use crate::{
-    base::cpus::{Machine, Within},
+    base::{
+        cpus::{Machine, Within},
+        sim,
+    },
     config::{
         Affinity, Config, Level,
         env::{Chosen, Environment},
@@ -120,7 +123,11 @@ impl Builder {
     /// What a runtime is made from, once the configuration is resolved.
     pub(crate) fn into_parts(self, config: Config) -> Parts {
         let cores = self.cores.unwrap_or_else(|| Arc::new(|_| Box::new(ParkCore::new())));
-        Parts { config, hooks: self.hooks, clock: self.clock, cores }
+        let clock = match (self.clock, sim::clock()) {
+            (Clock::Real, Some(simulated)) => Clock::Manual(simulated),
+            (clock, _) => clock,
+        };
+        Parts { config, hooks: self.hooks, clock, cores }
     }
 }
 

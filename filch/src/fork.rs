@@ -75,12 +75,14 @@ pub(crate) fn join_sides<RA: Send, RB: Send>(
     a: impl FnOnce(Side) -> RA + Send,
     b: impl FnOnce(Side) -> RB + Send,
 ) -> (RA, RB) {
-    let here = context::with(|cx| cx.worker.get()).addr();
-    let side = move || {
-        let now = context::with(|cx| cx.worker.get()).addr();
-        if now == here { Side::Here } else { Side::Stolen }
-    };
-    join(|| a(Side::Here), move || b(side()))
+    on_worker(move || {
+        let here = context::with(|cx| cx.worker.get()).addr();
+        let side = move || {
+            let now = context::with(|cx| cx.worker.get()).addr();
+            if now == here { Side::Here } else { Side::Stolen }
+        };
+        join(move || a(Side::Here), move || b(side()))
+    })
 }
 
 /// The way of a thread that has no deque (J4).
@@ -107,8 +109,9 @@ pub(crate) fn on_worker<R: Send>(f: impl FnOnce() -> R + Send) -> R {
         if member == Member::No && !(shared.phase() == Phase::Open && group.try_enter()) {
             panic!("the runtime has shut down");
         }
+        // The pointer of the home and not the reference: it is the one the `Arc` gave.
         // SAFETY: the reference shows that it is alive.
-        (unsafe { Shared::to_arc(shared) }, member)
+        (unsafe { Shared::to_arc(shared.root.home().shared.cast()) }, member)
     });
     let (shared, member) = shared;
     let _call = (member == Member::No).then(|| Call::new(&shared.root));
@@ -184,10 +187,11 @@ impl Site<'_> {
         let job = StackJob::new(b);
         // SAFETY: X5, the deque is this thread's. The job stays until `Forked` is done with it.
         let index = unsafe { self.deque.push(job.entry().0) };
+        // From here on nothing may unwind past the job, be it an event core's waker in `tell`.
+        let forked = Forked { job: &job, index };
         if !self.idle.is_quiet_after_fork() {
             tell();
         }
-        let forked = Forked { job: &job, index };
         let ra = a();
         mem::forget(forked);
         // SAFETY: pushed above, on this thread.

@@ -7,7 +7,7 @@
 //!   stand in front of a short task, because they share no queue and, unless a runtime is
 //!   single-threaded, no worker.
 //! - **No hostages.** While a task blocks its I/O worker, others take over what was ready behind it;
-//!   if all of them block, a spare thread comes. There is no pool for blocking calls to remember.
+//!   if all of them block, a spare thread comes. Nobody has to remember a pool for blocking calls.
 //! - **Structure.** [`block_on()`], [`group()`] and [`scope()`] return when every task below them has
 //!   ended and is dropped. A panic goes to whoever holds the handle, else to the one who waits for the
 //!   group, else to a hook.
@@ -39,11 +39,18 @@
 //! | enter from a thread | [`block_on()`], [`block_on_fn()`] |
 //! | fail together | [`group()`]: children own their data, the first error cancels the rest |
 //! | borrow from the stack | [`scope()`]: blocks until the last child is gone |
+//! | compute in halves | [`join()`], [`join_many()`], [`join_all()`] |
+//! | compute in loops, sort, scan | [`par`], with rayon's names |
+//! | compute from async code | [`cpu()`] |
+//! | call what blocks for long | [`spawn_blocking()`] |
+//! | have jobs with children | [`Job`] |
+//! | make this thread a worker | [`Handle::adopt`] |
 //! | let others go first | [`yield_now()`] |
 //! | have a runtime of one's own | [`Runtime`], [`Builder`], [`Handle`], [`Config`] |
 //! | end it | [`Shutdown`], with a [`ShutdownReport`] |
 //! | see what happens | [`Handle::tasks`], [`Handle::snapshot`], [`Handle::describe`] |
 //! | put something in place of the system | [`EventCore`], [`testkit::Clock`] |
+//! | run a program under a thousand orders of events | [`testkit::Sim`], `#[filch::test(sim)]` |
 //!
 //! # Structure
 //!
@@ -55,7 +62,7 @@
 //! # Not yet
 //!
 //! There is no I/O and there are no timers, so a future waits for handles, channels and other wakers
-//! only. There is no fork-join, no parallel loop, no task graph. There are no cargo features.
+//! only. There is no task graph. There are no cargo features.
 
 extern crate self as filch;
 
@@ -106,6 +113,9 @@ mod config;
 #[cfg(not(loom))]
 mod error;
 
+#[cfg(not(loom))]
+pub mod testkit;
+
 // What a task is, and where the leaves meet.
 mod task;
 
@@ -124,18 +134,6 @@ mod timer;
 // What all of them stand on.
 mod base;
 
-/// What tests put in place of the system: clocks.
-///
-/// ```
-/// use filch::testkit::{Clock, ManualClock};
-/// let clock = Clock::Manual(ManualClock::new().into());
-/// assert_eq!(clock.now(), clock.now());
-/// ```
-#[cfg(not(loom))]
-pub mod testkit {
-    pub use crate::timer::{Clock, ManualClock};
-}
-
 /// ```
 /// #[filch::main(workers = 2)]
 /// async fn main() -> std::io::Result<()> {
@@ -148,6 +146,11 @@ pub use filch_macros::main;
 /// #[filch::test]
 /// async fn spawned_task_returns_its_value() {
 ///     assert_eq!(filch::spawn(async { 7 }).await, 7);
+/// }
+///
+/// #[filch::test(sim, seeds = 200)]
+/// fn both_halves_run_whatever_the_order() {
+///     assert_eq!(filch::join(|| 1, || 2), (1, 2));
 /// }
 ///
 /// #[filch::test(single_thread)]

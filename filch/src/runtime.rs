@@ -8,7 +8,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
-use crate::base::barrier;
+use crate::base::{barrier, sim};
 use crate::block_on::{in_group, run_here, tracking_of_block_on};
 use crate::builder::Builder;
 use crate::config::{Config, Role};
@@ -75,6 +75,11 @@ impl Builder {
     /// If a parameter makes no sense, or a thread cannot start; those that did are joined.
     pub fn build(self) -> Result<Runtime, BuildError> {
         let config = self.resolve()?;
+        self.build_resolved(config)
+    }
+
+    /// As `build`, with a configuration that was resolved before.
+    pub(crate) fn build_resolved(self, config: Config) -> Result<Runtime, BuildError> {
         let shared = start::start(self.into_parts(config))?;
         Ok(Runtime { handle: Handle(shared), state: State::Running })
     }
@@ -83,8 +88,10 @@ impl Builder {
 /// The default runtime, started on first use (R2).
 ///
 /// # Panics
-/// If it cannot start: the environment or the system refuses.
+/// If it cannot start: the environment or the system refuses. On a thread of a simulation that is
+/// in no task of its runtime.
 pub(crate) fn default() -> &'static Handle {
+    assert!(!sim::is_on(), "a simulation has no default runtime: use this one inside of a task");
     static DEFAULT: OnceLock<Runtime> = OnceLock::new();
     let runtime = DEFAULT.get_or_init(|| match Builder::new().build() {
         Ok(runtime) => runtime,

@@ -75,7 +75,7 @@ impl std::fmt::Debug for Scope<'_> {
 pub fn scope<'scope, R>(body: impl FnOnce(&Scope<'scope>) -> R) -> R {
     let parent = spawn::current(|_, group, _| group.to_ref());
     let complete = AtomicBool::new(true);
-    let value = in_group(&parent, tracking_here(), |group| {
+    let value = in_group(&parent, tracking_here(&parent), |group| {
         body(&Scope { group: group.clone(), complete: &raw const complete, life: PhantomData })
     });
     // ORDERING: Relaxed, the end of the group orders it.

@@ -13,7 +13,7 @@ fn expanded(kind: Kind, options: &str, item: &str) -> String {
 /// The message, and the source text that the compiler would underline.
 fn refused(kind: Kind, item: &str) -> (String, String) {
     let function = syn::parse_str::<ItemFn>(item).expect("a function");
-    let error = check(kind, &function).expect_err("refused");
+    let error = check(kind, &Options::default(), &function).expect_err("refused");
     let underlined = error.span().source_text().unwrap_or_default();
     (error.to_string(), underlined)
 }
@@ -148,10 +148,10 @@ fn second_test_attribute_is_refused() {
 fn refused_function_still_exists() {
     assert_expands(
         Kind::Main,
-        "sim",
+        "threads",
         "#[inline] pub async fn main() -> T { body() }",
-        "::core::compile_error! { \"unknown option `sim`; known are `workers`, `io_workers`, \
-            `compute_workers`, `single_thread`\" }
+        "::core::compile_error! { \"unknown option `threads`; known are `workers`, `io_workers`, \
+            `compute_workers`, `single_thread`, `sim`, `seeds`\" }
         pub fn main() {
             #[allow(dead_code)]
             async fn main() -> T { body() }
@@ -168,4 +168,42 @@ fn something_that_is_no_function_comes_back_with_an_error() {
         "::core::compile_error! { \"#[filch::test] goes on an `async fn` with a body\" }
         struct S;",
     );
+}
+
+#[test]
+fn simulated_test_runs_once_for_each_seed() {
+    assert_expands(
+        Kind::Test,
+        "sim, seeds = 1000",
+        "#[ignore] async fn races() -> io::Result<()> { Ok(()) }",
+        "#[::core::prelude::v1::test]
+        #[ignore]
+        fn races() {
+            async fn races() -> io::Result<()> { Ok(()) }
+            ::filch::testkit::Sim::new().check(0..1000u64, || ::filch::block_on(races()))
+        }",
+    );
+}
+
+#[test]
+fn simulated_test_may_be_a_plain_function_and_count_workers() {
+    assert_expands(
+        Kind::Test,
+        "io_workers = 1, sim, workers = 3",
+        "fn races() { body() }",
+        "#[::core::prelude::v1::test]
+        fn races() {
+            fn races() { body() }
+            ::filch::testkit::Sim::new().workers(3usize).io_workers(1usize).check(0..100u64, races)
+        }",
+    );
+    let text = expanded(Kind::Test, "sim, single_thread", "fn f() {}");
+    let calls = tokens("::filch::testkit::Sim::new().single_thread().check(0..100u64, f)");
+    assert!(text.contains(&calls.to_string()), "{text}");
+}
+
+#[test]
+fn simulated_main_is_refused() {
+    let text = expanded(Kind::Main, "sim", "async fn main() {}");
+    assert!(text.contains("`sim` is for #[filch::test]"), "{text}");
 }

@@ -25,7 +25,7 @@ fn all_counts_parse_in_any_order_with_a_trailing_comma() {
         workers: Some(1),
         io_workers: Some(2),
         compute_workers: Some(3),
-        single_thread: false,
+        ..Options::default()
     };
     assert_eq!(options, expected);
 }
@@ -43,18 +43,24 @@ fn unknown_option_lists_the_known_ones() {
     assert_eq!(
         text,
         "unknown option `wrokers`; known are `workers`, `io_workers`, `compute_workers`, \
-         `single_thread`"
+         `single_thread`, `sim`, `seeds`"
     );
     assert_eq!(at, "wrokers");
 }
 
 #[test]
-fn simulation_options_are_unknown() {
-    for (list, name) in [("sim, seeds = 1000", "sim"), ("seeds = 1000", "seeds")] {
-        let (text, at) = refused(list);
-        assert!(text.starts_with(&format!("unknown option `{name}`")), "{text}");
-        assert_eq!(at, name);
-    }
+fn simulation_parses_with_its_seeds_and_a_single_thread() {
+    let options = parse("single_thread, seeds = 1000, sim").expect("parses");
+    let expected =
+        Options { single_thread: true, sim: true, seeds: Some(1000), ..Options::default() };
+    assert_eq!(options, expected);
+}
+
+#[test]
+fn seeds_without_a_simulation_are_refused() {
+    assert_eq!(refused("seeds = 1000"), ("`seeds` needs `sim`".into(), "seeds".into()));
+    assert_eq!(refused("sim = 3"), ("`sim` takes no value".into(), "=".into()));
+    assert_eq!(refused("sim, seeds = 0").0, "`seeds` must be at least 1");
 }
 
 #[test]

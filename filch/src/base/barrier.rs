@@ -24,6 +24,7 @@ use std::sync::OnceLock;
 #[cfg(all(not(loom), not(filch_tsan)))]
 use super::shim::{AtomicBool, compiler_fence};
 use super::shim::{Ordering, fence};
+use super::sim;
 
 /// How the pair is made of on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +38,8 @@ pub(crate) enum Mode {
 #[cfg(all(not(loom), not(filch_tsan)))]
 static CHOICE: OnceLock<Mode> = OnceLock::new();
 
-/// Written once, by whoever makes the choice; read by every `light()`. False until then (B2).
+/// Written by whoever makes the choice, and by simulations that begin or end; read by every
+/// `light()`. False until the choice (B2).
 #[cfg(all(not(loom), not(filch_tsan)))]
 static LIGHT_IS_FREE: AtomicBool = AtomicBool::new(false);
 
@@ -70,8 +72,26 @@ pub(crate) fn light() {
         compiler_fence(Ordering::SeqCst);
         return;
     }
+    light_and_slow();
+}
+
+/// The light half where it is not free, out of the way of those for whom it is.
+#[cold]
+fn light_and_slow() {
     // ORDERING: SeqCst pairs with the fence or the system call in `heavy`.
     fence(Ordering::SeqCst);
+    sim::point();
+}
+
+/// Has `light()` take its slow branch while a simulation runs, which switches there. Sound at any
+/// time, because a real fence pairs with either kind of `heavy()` (B2).
+#[cfg(not(loom))]
+pub(crate) fn set_light_is_slow(slow: bool) {
+    #[cfg(not(filch_tsan))]
+    // ORDERING: Relaxed, see `light`.
+    LIGHT_IS_FREE.store(!slow && mode() == Mode::Membarrier, Ordering::Relaxed);
+    #[cfg(filch_tsan)]
+    let _ = slow;
 }
 
 /// The rare half. Goes between a store and a load, or between two loads of which the first must
@@ -81,6 +101,7 @@ pub(crate) fn light() {
 /// If the kernel refuses the call after it had accepted the registration (a filter installed in
 /// between): the light half can no longer be paid for.
 pub(crate) fn heavy() {
+    sim::point();
     match mode() {
         // ORDERING: SeqCst pairs with the fence in `light`.
         Mode::Fence => fence(Ordering::SeqCst),

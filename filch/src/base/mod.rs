@@ -1,8 +1,11 @@
 //! What every other module may use: atomics under one name, and small tools without policy.
 
 pub(crate) mod barrier;
+#[cfg(not(loom))]
+pub(crate) mod clock;
 pub(crate) mod cpus;
 pub(crate) mod parker;
 pub(crate) mod rng;
 pub(crate) mod shim;
+pub(crate) mod sim;
 pub(crate) mod thread;

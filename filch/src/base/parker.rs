@@ -22,6 +22,7 @@
 use std::time::{Duration, Instant};
 
 use crate::base::shim::{AtomicU32, Ordering};
+use crate::base::sim;
 
 #[cfg(any(loom, test, not(all(target_os = "linux", target_pointer_width = "64"))))]
 mod condvar;
@@ -51,6 +52,63 @@ trait Gate: Default {
 
     /// Ends a `wait` on `word`, which has just stopped being PARKED.
     fn wake(&self, word: &AtomicU32);
+
+    /// The time that deadlines are measured against.
+    fn now() -> Instant {
+        Instant::now()
+    }
+}
+
+/// Blocks as the simulation says on a thread of one, and as the system does elsewhere.
+#[derive(Debug, Default)]
+struct Hooked(SystemGate);
+
+impl Gate for Hooked {
+    fn wait(&self, word: &AtomicU32, timeout: Option<Duration>) {
+        let deadline = timeout.and_then(|timeout| sim::now().checked_add(timeout));
+        if !sim::park(key(word), deadline) {
+            self.0.wait(word, timeout);
+        }
+    }
+
+    fn wake(&self, word: &AtomicU32) {
+        // Whom the simulation does not know sleeps outside of it.
+        if !sim::unpark(key(word)) {
+            self.0.wake(word);
+        }
+    }
+
+    fn now() -> Instant {
+        sim::now()
+    }
+}
+
+fn key(word: &AtomicU32) -> usize {
+    std::ptr::from_ref(word).addr()
+}
+
+/// A bed whose sleep is real, also on a thread of a simulation: the simulator's own.
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub(crate) struct Plain(Bed<SystemGate>);
+
+#[cfg(not(loom))]
+impl Plain {
+    pub(crate) fn new() -> Self {
+        Self(Bed::default())
+    }
+
+    pub(crate) fn park(&self) {
+        self.park_until(None);
+    }
+
+    pub(crate) fn park_until(&self, deadline: Option<Instant>) -> Unparked {
+        self.0.park_until(deadline)
+    }
+
+    pub(crate) fn unpark(&self) {
+        self.0.unpark();
+    }
 }
 
 /// Why a park ended.
@@ -64,7 +122,7 @@ pub(crate) enum Unparked {
 
 /// One thread's bed: see the file header for K1 to K5.
 #[derive(Debug)]
-pub(crate) struct Parker(Bed<SystemGate>);
+pub(crate) struct Parker(Bed<Hooked>);
 
 impl Parker {
     pub(crate) fn new() -> Self {
@@ -79,7 +137,7 @@ impl Parker {
     /// Sleeps until there is a token or `timeout` has passed. A sum beyond what `Instant` can
     /// hold means no deadline.
     pub(crate) fn park_timeout(&self, timeout: Duration) -> Unparked {
-        self.park_until(Instant::now().checked_add(timeout))
+        self.park_until(sim::now().checked_add(timeout))
     }
 
     /// Sleeps until there is a token or the deadline has passed; `None` is no deadline. A token
@@ -91,6 +149,7 @@ impl Parker {
     /// Hands the owner a token.
     pub(crate) fn unpark(&self) {
         self.0.unpark();
+        sim::point();
     }
 }
 
@@ -138,7 +197,7 @@ impl<G: Gate> Bed<G> {
         loop {
             let timeout = match deadline {
                 None => None,
-                Some(at) => match at.checked_duration_since(Instant::now()) {
+                Some(at) => match at.checked_duration_since(G::now()) {
                     None | Some(Duration::ZERO) => return self.stand_up(),
                     some => some,
                 },

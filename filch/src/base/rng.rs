@@ -9,6 +9,8 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
+use super::sim;
+
 /// Odd, so that the Weyl sequence has the full period.
 const STEP: u64 = 0xa076_1d64_78bd_642f;
 const MIX: u64 = 0xe703_7ed1_a0b4_28db;
@@ -41,9 +43,10 @@ impl Rng {
     }
 }
 
-/// A seed that differs from call to call and from process to process.
+/// A seed that differs from call to call and from process to process; in a simulation, the next
+/// number of its own.
 pub(crate) fn fresh_seed() -> u64 {
-    RandomState::new().build_hasher().finish()
+    sim::random().unwrap_or_else(|| RandomState::new().build_hasher().finish())
 }
 
 #[cfg(all(test, not(loom)))]

@@ -13,14 +13,18 @@ pub(crate) use loom::{
         Condvar, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize},
     },
-    thread::yield_now,
 };
 
 #[cfg(not(loom))]
-pub(crate) use std::{
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize},
-    thread::yield_now,
-};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+
+/// Lets another thread of the simulation, if this is one, or of the system go first.
+#[cfg(not(loom))]
+pub(crate) fn yield_now() {
+    if !super::sim::give_way() {
+        std::thread::yield_now();
+    }
+}
 
 #[cfg(all(not(loom), not(filch_tsan)))]
 pub(crate) use std::sync::{Mutex, MutexGuard};

@@ -8,6 +8,9 @@
 
 use std::io;
 
+#[cfg(not(loom))]
+use super::sim;
+
 /// How urgently the operating system should run a worker's thread.
 ///
 /// On Linux a level is a nice value of that one thread; other systems refuse every level but
@@ -87,6 +90,53 @@ pub(crate) fn name_with_suffix(prefix: &str, suffix: &str) -> String {
     let room = NAME_BYTES.saturating_sub(suffix.len() + 1);
     let kept = &prefix[..prefix.floor_char_boundary(room)];
     if kept.is_empty() { suffix.to_owned() } else { format!("{kept}-{suffix}") }
+}
+
+/// A thread that was started: of the system, or of a simulation if its starter is of one.
+#[cfg(not(loom))]
+pub(crate) enum Thread {
+    System(std::thread::JoinHandle<()>),
+    Simulated(sim::Seat),
+}
+
+/// Starts a thread.
+///
+/// # Errors
+///
+/// The operating system's refusal.
+#[cfg(not(loom))]
+pub(crate) fn start(
+    name: &str,
+    stack_size: Option<usize>,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<Thread> {
+    let body = match sim::start(name, stack_size, body) {
+        Ok(seat) => return seat.map(Thread::Simulated),
+        Err(body) => body,
+    };
+    let mut builder = std::thread::Builder::new().name(name.to_owned());
+    if let Some(bytes) = stack_size {
+        builder = builder.stack_size(bytes);
+    }
+    builder.spawn(body).map(Thread::System)
+}
+
+#[cfg(not(loom))]
+impl Thread {
+    pub(crate) fn is_finished(&self) -> bool {
+        match self {
+            Self::System(thread) => thread.is_finished(),
+            Self::Simulated(seat) => seat.is_finished(),
+        }
+    }
+
+    /// Waits for its end; what it panicked with is lost.
+    pub(crate) fn join(self) {
+        match self {
+            Self::System(thread) => drop(thread.join()),
+            Self::Simulated(seat) => seat.join(),
+        }
+    }
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

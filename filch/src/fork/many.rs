@@ -48,8 +48,10 @@ where
     R: Send,
 {
     let mut cells: Vec<_> = closures.into_iter().map(Cell::Closure).collect();
-    super::announce(cells.len());
-    call_all(&mut cells);
+    super::on_worker(|| {
+        super::announce(cells.len());
+        call_all(&mut cells);
+    });
     cells.into_iter().map(Cell::into_value).collect()
 }
 

@@ -23,6 +23,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::base::barrier::{heavy, light};
 use crate::base::shim::{Mutex, MutexGuard, Ordering, fence};
+use crate::base::sim;
 
 mod sleepers;
 mod word;
@@ -135,9 +136,12 @@ impl Idle {
     #[inline(always)]
     fn after_push(&self) {
         match self.pairing {
-            // ORDERING: SeqCst pairs with the fence in `before_look` (I1); model:
-            // poster_and_sleeper.
-            Pairing::Symmetric => fence(Ordering::SeqCst),
+            Pairing::Symmetric => {
+                // ORDERING: SeqCst pairs with the fence in `before_look` (I1); model:
+                // poster_and_sleeper.
+                fence(Ordering::SeqCst);
+                sim::point();
+            }
             Pairing::Asymmetric => {
                 // LIGHT: pairs with heavy() in Idle::before_look (I7)
                 light();
@@ -149,9 +153,12 @@ impl Idle {
     /// rely on somebody else, and the look at what they pushed before.
     pub(crate) fn before_look(&self) {
         match self.pairing {
-            // ORDERING: SeqCst pairs with the fence in `after_push` (I1); model:
-            // poster_and_sleeper.
-            Pairing::Symmetric => fence(Ordering::SeqCst),
+            Pairing::Symmetric => {
+                // ORDERING: SeqCst pairs with the fence in `after_push` (I1); model:
+                // poster_and_sleeper.
+                fence(Ordering::SeqCst);
+                sim::point();
+            }
             Pairing::Asymmetric => heavy(),
         }
     }
@@ -280,6 +287,7 @@ impl Idle {
     /// If `id` is not below [`MAX_WORKERS`].
     pub(crate) fn prepare(&self, id: u32, role: Role) -> Ticket {
         assert!(id < MAX_WORKERS, "worker number {id} is too high");
+        sim::point();
         let shift = {
             let mut sleepers = self.lock();
             sleepers.push(id);

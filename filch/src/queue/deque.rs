@@ -34,6 +34,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::base::barrier::{heavy, light};
 use crate::base::shim::{AtomicPtr, AtomicU64, Ordering, UnsafeCell};
+use crate::base::sim;
 
 /// Where an item was pushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,6 +195,12 @@ impl<T> Deque<T> {
         (distance(top, bottom) > 0).then_some((top, bottom))
     }
 
+    /// What seems to be the oldest item; it may be gone, so only its address is worth something.
+    pub(crate) fn oldest(&self) -> Option<NonNull<T>> {
+        let (top, _) = self.bounds()?;
+        NonNull::new(self.read_open(top))
+    }
+
     /// Adds `item` as the newest.
     ///
     /// # Safety
@@ -315,6 +322,7 @@ impl<T> Deque<T> {
         if !NonNull::new(item).is_some_and(wanted) {
             return Steal::Empty;
         }
+        sim::point();
         // ORDERING: Release pairs with the Acquire in `make_room` (the slot was read before it is
         // overwritten, D4) and above; failure reads nothing further.
         let taken = (self.open.top)

@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use super::blocking::Out;
-use super::shared::{Shared, lock};
+use super::shared::{Phase, Shared, lock};
 use super::worker::Worker;
 use crate::base::shim::Mutex;
 use crate::config::Config;
@@ -94,6 +94,10 @@ impl Drop for Guest {
         if left {
             // U2.
             shared.notify(&shared.lanes[shared.slots[slot].lane]);
+        }
+        if shared.phase() == Phase::Stopped {
+            // Put back by a last look of ours while the others were cleared.
+            shared.slots[slot].clear_deque();
         }
         shared.guests.give_back(self.stay, slot);
     }

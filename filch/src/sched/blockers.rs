@@ -19,6 +19,7 @@ use std::sync::Arc;
 use super::shared::{Phase, Shared, lock};
 use crate::base::parker::Parker;
 use crate::base::shim::Mutex;
+use crate::base::sim;
 use crate::task::header::RawTask;
 use crate::task::state::Start;
 
@@ -100,9 +101,9 @@ impl Blockers {
 
     /// Unparks all that idle, to see a new phase.
     pub(crate) fn wake_all(&self) {
-        for (_, parker) in &lock(&self.0).idle {
-            parker.unpark();
-        }
+        let idle: Vec<_> = lock(&self.0).idle.iter().map(|(_, parker)| parker.clone()).collect();
+        // Past the lock: a simulation may switch here.
+        idle.iter().for_each(|parker| parker.unpark());
     }
 
     fn push(&self, task: RawTask, most: usize) -> Call {
@@ -221,7 +222,7 @@ impl Shared {
         let until = self.clock.now() + keep_alive;
         loop {
             if self.phase() != Phase::Stopped {
-                parker.park_timeout(keep_alive);
+                sim::in_background(|| parker.park_timeout(keep_alive));
             }
             if self.blockers.was_called(number) {
                 return true;

@@ -364,13 +364,20 @@ unsafe fn let_go(task: RawTask) {
 /// # Safety
 /// `start` is what the claim of `task` returned.
 unsafe fn run_here(task: RawTask, start: Start) {
+    // SAFETY: T2, the body is ours, so the task is not DONE and its group is there.
+    let header = unsafe { task.header() };
+    // SAFETY: claimed and not run yet, so the task's unit keeps its group.
+    let home = unsafe { header.group() }.home();
+    // Of the task's own runtime: what it forks must not lie in the deque of another, which may end
+    // meanwhile (X5).
     // SAFETY: used only while this call lasts.
-    match unsafe { Worker::current() } {
+    match unsafe { Worker::of_runtime(home.shared.cast()) } {
         Some(worker) if worker.runs_jobs() => {
             // SAFETY: by the caller's promise.
             unsafe { worker.run_claimed(task, start) };
         }
-        // An I/O worker that runs a job is as good as blocked (B3); a foreign thread is nobody's.
+        // An I/O worker that runs a job, or one of another runtime, is as good as blocked (B3); a
+        // foreign thread is nobody's.
         _ => {
             let _out = Out::of_this_thread();
             // SAFETY: by the caller's promise.

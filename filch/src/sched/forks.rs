@@ -16,7 +16,9 @@
 use super::blocking::Out;
 use super::steal::pause;
 use super::worker::Worker;
+use crate::base::sim;
 use crate::queue::deque::{Index, Retract, Steal};
+use crate::task::context;
 use crate::task::group::Group;
 use crate::task::header::RawTask;
 use crate::task::latch::{Latch, Owner};
@@ -73,29 +75,34 @@ impl Worker {
 
     /// Waits until a stolen job of this worker has ended, helping below it (F2).
     pub(crate) fn wait_for_fork(&self, fork: &Fork) {
+        context::with(|cx| cx.waits.set(cx.waits.get() + 1));
         let mut pauses = 0;
         while !fork.latch.is_set() {
             if pauses % STRIDE == 0 && self.help_below(fork) {
                 pauses = 0;
-            } else if pauses < PAUSES {
+            } else if pauses < PAUSES && !sim::cuts_short() {
                 pauses += 1;
                 pause();
             } else {
                 self.sleep_on(fork);
             }
         }
+        context::with(|cx| cx.waits.set(cx.waits.get() - 1));
     }
 
     /// Runs one stack job from the deque of the worker that took `fork` (F2).
     fn help_below(&self, fork: &Fork) -> bool {
         let Some(taker) = fork.latch.taker() else { return false };
         let deque = &self.shared().slots[taker].deque;
-        if !self.is_ripe(taker, deque, || fork.latch.is_set()) {
+        let is_stack_job = |entry| RawTask(entry).is_stack_job();
+        if !deque.oldest().is_some_and(is_stack_job)
+            || !self.is_ripe(taker, deque, || fork.latch.is_set())
+        {
             return false;
         }
         self.slot().counters.heavy_barriers.add(1);
         // Asked between the look and the taking: what is taken was there while `fork` still ran.
-        let below = |entry| RawTask(entry).is_stack_job() && !fork.latch.is_set();
+        let below = |entry| is_stack_job(entry) && !fork.latch.is_set();
         let Steal::Taken(entry) = deque.steal_if(below) else { return false };
         let entry = RawTask(entry);
         self.note_theft(entry, taker);

@@ -18,6 +18,7 @@ use std::time::Duration;
 use super::shared::{Lane, Phase, Shared, Slot};
 use crate::base::parker::{Parker, Unparked};
 use crate::base::shim::Ordering;
+use crate::base::sim;
 use crate::task::context;
 
 pub(crate) struct Sentry(Parker);
@@ -55,7 +56,7 @@ pub(crate) fn watch(shared: Arc<Shared>) {
             shared.rest();
             continue;
         }
-        shared.sentry.0.park_timeout(shared.config.sentry_period);
+        sim::in_background(|| shared.sentry.0.park_timeout(shared.config.sentry_period));
         shared.round(lane, &mut beats);
     }
 }
@@ -65,7 +66,7 @@ impl Shared {
     /// free for that long goes back to the system, once.
     fn rest(&self) {
         for _ in 0..TRIMS {
-            if self.sentry.0.park_timeout(TRIM_AFTER) == Unparked::Token {
+            if sim::in_background(|| self.sentry.0.park_timeout(TRIM_AFTER)) == Unparked::Token {
                 return;
             }
             self.pool.trim();

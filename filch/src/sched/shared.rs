@@ -27,6 +27,7 @@ use crate::base::rng::{self, Rng};
 use crate::base::shim::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering,
 };
+use crate::base::thread::Thread;
 use crate::config::Config;
 use crate::config::hooks::{Hooks, PanicInfo, Role, WorkerInfo};
 use crate::idle::{self, Idle, Pairing};
@@ -37,7 +38,7 @@ use crate::queue::injector::Injector;
 use crate::queue::mailbox::Mailbox;
 use crate::queue::ring::Ring;
 use crate::queue::spill::Spill;
-use crate::task::group::{Fallout, Group, GroupRef, Home, Hook};
+use crate::task::group::{Fallout, Group, GroupRef, Home, Hook, guard_user_code};
 use crate::task::header::{Header, Kind};
 use crate::task::state::State;
 use crate::timer::Clock;
@@ -72,7 +73,7 @@ pub(crate) struct Shared {
     /// Random numbers for the seeds of workers.
     seed: u64,
     /// Threads to join at the end.
-    pub(crate) threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    pub(crate) threads: Mutex<Vec<Thread>>,
     /// What the system refused (levels, affinity), for `describe`.
     pub(crate) refusals: Mutex<Vec<String>>,
 }
@@ -266,9 +267,10 @@ impl Shared {
         Rng::new(self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15u64.wrapping_mul(index as u64 + 1)))
     }
 
-    /// Unparks the worker in slot `index`.
+    /// Unparks the worker in slot `index`. An event core's waker is the user's, and its panic ends
+    /// here: the thread that wakes may have a task in hand.
     pub(crate) fn unpark(&self, index: usize) {
-        self.slots[index].waker.wake_by_ref();
+        guard_user_code(|| self.slots[index].waker.wake_by_ref());
     }
 
     /// Wakes everybody, to see a new phase.

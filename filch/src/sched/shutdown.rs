@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::blocking::{Sleeper, wait_for_group};
 use super::shared::{Phase, Shared};
+use crate::base::sim;
 use crate::task::group::Group;
 use crate::task::header::{RawTask, TaskId, TaskRef};
 use crate::task::state::{self, State};
@@ -148,7 +149,7 @@ impl Shared {
                 true
             }
             Shutdown::Abort => self.root.is_finished(),
-            Shutdown::DrainFor(time) => self.wait_for_root(Instant::now().checked_add(time)),
+            Shutdown::DrainFor(time) => self.wait_for_root(sim::now().checked_add(time)),
         };
         let report = if drained { ShutdownReport::default() } else { self.abort() };
         self.stop_threads();
@@ -179,7 +180,8 @@ impl Shared {
                 // SAFETY: the reference keeps the cell alive.
                 unsafe { cancel_task(task.raw()) };
             });
-            if self.wait_for_root(Instant::now().checked_add(WALK_PERIOD)) {
+            let next_walk = sim::now().checked_add(WALK_PERIOD);
+            if sim::in_background(|| self.wait_for_root(next_walk)) {
                 return report;
             }
         }

@@ -8,6 +8,7 @@
 use super::shared::Phase;
 use super::worker::Worker;
 use crate::base::shim::yield_now;
+use crate::base::sim;
 use crate::idle::{Cause, Owes, Resumed, Role, Ticket};
 
 impl Worker {
@@ -16,7 +17,7 @@ impl Worker {
         if let Some(ticket) = self.lie_down() {
             // A spare looks up now and then whether it is still needed.
             let timeout = self.is_spare().then_some(self.shared().config.spare_keep_alive);
-            self.park(timeout);
+            sim::in_background(|| self.park(timeout));
             self.get_up(ticket);
         }
     }

@@ -8,14 +8,15 @@ use std::io;
 use std::sync::Arc;
 
 use super::sentry;
-use super::shared::{Lane, Parts, Phase, Shared, lock};
+use super::shared::{Lane, Parts, Phase, Shared, Slot, lock};
 use super::shutdown::Shutdown;
 use super::worker::{Flow, Worker};
 use crate::base::parker::Parker;
 use crate::base::shim::{AtomicUsize, Ordering};
-use crate::base::{barrier, thread};
+use crate::base::{barrier, sim, thread};
 use crate::config::hooks::{Role, ThreadHook, WorkerInfo};
 use crate::error::BuildError;
+use crate::queue::deque::Steal;
 use crate::task::group::{Group, guard_user_code};
 use crate::task::header::RawTask;
 
@@ -99,17 +100,13 @@ impl Shared {
         body: impl FnOnce() + Send + 'static,
     ) -> Result<(), BuildError> {
         let name = thread::name_with_suffix(&self.config.thread_name, &suffix);
-        let mut builder = std::thread::Builder::new().name(name.clone());
-        if let Some(bytes) = self.config.stack_size {
-            builder = builder.stack_size(bytes);
-        }
         let mut threads = lock(&self.threads);
         if self.phase() == Phase::Stopped {
             let source = io::Error::other("the runtime has stopped");
             return Err(BuildError::Thread { name, source });
         }
         threads.retain(|thread| !thread.is_finished());
-        match builder.spawn(body) {
+        match thread::start(&name, self.config.stack_size, body) {
             Ok(thread) => {
                 threads.push(thread);
                 Ok(())
@@ -137,6 +134,9 @@ impl Shared {
             Role::Io | Role::Both => (config.io_level, &config.io_affinity),
             Role::Compute => (config.compute_level, &config.compute_affinity),
         };
+        if sim::is_on() {
+            return call(&self.hooks.on_thread_start, info);
+        }
         if let Err(error) = thread::apply_level(level) {
             self.refuse(format!("{}-{}: level {level:?} refused: {error}", info.role, info.index));
         }
@@ -164,7 +164,7 @@ impl Shared {
             self.blockers.wake_all();
             for thread in threads {
                 // A worker's panic would be a bug of ours, and its message is out already.
-                let _ = thread.join();
+                thread.join();
             }
         }
         self.clear_queues();
@@ -183,15 +183,27 @@ impl Shared {
             }
         }
         for slot in &self.slots {
-            // SAFETY: S3, no thread occupies the slot any more.
-            while let Some(entry) = unsafe { slot.deque.pop() } {
-                clear(entry);
-            }
-            // SAFETY: as above.
+            slot.clear_deque();
+            // SAFETY: S3, no thread occupies the slot any more, or it is a guest, which has no ring.
             while let Some(entry) = unsafe { slot.ring.pop() } {
                 clear(entry);
             }
             debug_assert!(slot.mailbox.is_empty(), "a pinned task leaves no tombstone");
+        }
+    }
+}
+
+impl Slot {
+    /// Takes the tombstones out of the deque, when no task is left. As a thief does: an adopted
+    /// thread, which nobody joins, may be about to find out that its scope has ended.
+    pub(crate) fn clear_deque(&self) {
+        loop {
+            match self.deque.steal() {
+                Steal::Empty => return,
+                Steal::Retry => {}
+                // SAFETY: T4, the entry was in a queue and is ours now; all tasks have ended.
+                Steal::Taken(entry) => unsafe { RawTask(entry).bury() },
+            }
         }
     }
 }
@@ -246,7 +258,7 @@ impl Worker {
         let until = shared.clock.now() + keep_alive;
         loop {
             if !self.is_stopped() {
-                self.park(Some(keep_alive));
+                sim::in_background(|| self.park(Some(keep_alive)));
             }
             // An event core may have woken tasks meanwhile.
             self.offer_newest();

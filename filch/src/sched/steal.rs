@@ -16,6 +16,7 @@
 use std::hint::spin_loop;
 
 use super::worker::{Found, Worker};
+use crate::base::sim;
 use crate::queue::deque::{self, Deque};
 use crate::queue::ring;
 use crate::task::header::{Header, RawTask};
@@ -33,6 +34,7 @@ const RIPE_PAUSES: usize = 16;
 /// `sched_yield` on a loaded machine the thread may be gone for milliseconds, and everybody relies
 /// on it meanwhile, because it is counted as searching.
 pub(super) fn pause() {
+    sim::point();
     (0..PAUSE_HINTS).for_each(|_| spin_loop());
 }
 
@@ -169,6 +171,9 @@ impl Worker {
             return true;
         }
         for _ in 0..RIPE_PAUSES {
+            if sim::cuts_short() {
+                break;
+            }
             pause();
             if hurry() {
                 return false;

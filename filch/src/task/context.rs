@@ -21,6 +21,7 @@ use super::count::Ledger;
 use super::group::Group;
 use super::header::{Header, TaskId};
 use crate::base::shim::{AtomicU64, AtomicUsize, Ordering};
+use crate::base::sim;
 use crate::idle::Idle;
 use crate::pool::Cache;
 use crate::queue::deque::Deque;
@@ -42,7 +43,7 @@ pub(crate) struct Context {
     pub(crate) group: Cell<*const Group>,
     /// Runtimes of enclosing frames other than that of `group` (X4).
     outer: Cell<*const Outer>,
-    /// How many `block_on` and `scope` the thread is inside of, their waits included.
+    /// How many `block_on` and `scope` the thread is inside of, their waits included, and waits of joins.
     pub(crate) waits: Cell<usize>,
     /// The task that runs on this thread, or null.
     pub(crate) task: Cell<*const Header>,
@@ -97,7 +98,8 @@ impl Context {
         static THREADS: AtomicUsize = AtomicUsize::new(1);
         if self.number.get() == 0 {
             // ORDERING: Relaxed, only uniqueness matters.
-            self.number.set(THREADS.fetch_add(1, Ordering::Relaxed));
+            let fresh = || THREADS.fetch_add(1, Ordering::Relaxed);
+            self.number.set(sim::number().map_or_else(fresh, |number| number + 1));
         }
         self.number.get()
     }
@@ -108,7 +110,8 @@ impl Context {
         static IDS: AtomicU64 = AtomicU64::new(1);
         if self.next_id.get() == self.last_id.get() {
             // ORDERING: Relaxed, only uniqueness matters.
-            let first = IDS.fetch_add(ID_BLOCK, Ordering::Relaxed);
+            let fresh = || IDS.fetch_add(ID_BLOCK, Ordering::Relaxed);
+            let first = sim::take_ids(ID_BLOCK).unwrap_or_else(fresh);
             self.next_id.set(first);
             self.last_id.set(first + ID_BLOCK);
         }
@@ -133,7 +136,8 @@ impl Context {
             return None;
         }
         let deque = self.deque.replace(ptr::null());
-        let outer = Box::new(Outer { shared: current, next: self.outer.get(), deque });
+        let (next, idle) = (self.outer.get(), self.idle.get());
+        let outer = Box::new(Outer { shared: current, next, deque, idle });
         self.outer.set(&*outer);
         Some(outer)
     }
@@ -143,8 +147,22 @@ impl Context {
 struct Outer {
     shared: *const (),
     next: *const Outer,
-    /// The deque of the hidden runtime's worker (X5).
+    /// The deque of the hidden runtime's worker (X5), and its lane's idle set: what runs meanwhile
+    /// may fork elsewhere, and that runtime be gone afterwards.
     deque: *const Deque<Header>,
+    idle: *const Idle,
+}
+
+/// Calls user code that belongs to no task, and holds no unit of the current group: it may not
+/// fork into the deque that is open (X5).
+pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
+    let (deque, idle) = with(|cx| (cx.deque.replace(ptr::null()), cx.idle.get()));
+    let value = f();
+    with(|cx| {
+        cx.deque.set(deque);
+        cx.idle.set(idle);
+    });
+    value
 }
 
 /// Whether the thread is inside a task or a `block_on` of the runtime `shared`, however deep.
@@ -221,6 +239,7 @@ impl Drop for Frame {
             if let Some(hidden) = &self.hides {
                 cx.outer.set(hidden.next);
                 cx.deque.set(hidden.deque);
+                cx.idle.set(hidden.idle);
             }
             cx.group.set(self.group);
             cx.task.set(self.task);

@@ -308,7 +308,7 @@ impl Group {
             }
             let waiter = lock(&group.waiter).take();
             if let Some(waiter) = waiter {
-                guard_user_code(|| waiter.wake());
+                context::outside(|| guard_user_code(|| waiter.wake()));
             }
             if let Some(parent) = &group.parent {
                 // The parent's ledger is not used: an ancestor is rarely the group being run.

@@ -2,4 +2,5 @@
 
 mod clock;
 
-pub use clock::{Clock, ManualClock};
+pub use crate::base::clock::ManualClock;
+pub use clock::Clock;

@@ -169,18 +169,13 @@ fn what_a_stolen_half_spawns_belongs_to_the_group_and_the_task_of_its_owner() {
         runtime
             .spawn_fn(move || {
                 filch::block_on_fn(|| {
-                    let (here, there) = join(
-                        filch::current_id,
-                        || {
-                            for _ in 0..100 {
-                                let ended = counted.clone();
-                                drop(filch::spawn_fn(move || {
-                                    ended.fetch_add(1, Ordering::Relaxed)
-                                }));
-                            }
-                            filch::current_id()
-                        },
-                    );
+                    let (here, there) = join(filch::current_id, || {
+                        for _ in 0..100 {
+                            let ended = counted.clone();
+                            drop(filch::spawn_fn(move || ended.fetch_add(1, Ordering::Relaxed)));
+                        }
+                        filch::current_id()
+                    });
                     assert_eq!(here, there);
                 });
                 assert_eq!(

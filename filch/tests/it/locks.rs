@@ -1,7 +1,8 @@
 //! A lock held across a wait cannot deadlock: whoever waits runs only what it waits for.
 
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, RwLock, mpsc};
 
+use crate::kit::receive;
 use crate::support::Drops;
 use crate::watchdog::watched;
 
@@ -222,5 +223,34 @@ fn lock_held_across_a_scope_inside_a_join() {
             });
             assert_eq!(lock.into_inner().unwrap(), 20 * 9);
         });
+    });
+}
+
+#[test]
+fn lock_held_across_a_join_whose_stolen_half_spawns_who_wants_it() {
+    watched(|dog| {
+        for workers in [2, 4] {
+            dog.rig(workers).everywhere(|| {
+                let lock = Mutex::new(0);
+                filch::scope(|outer| {
+                    let mut held = lock.lock().unwrap();
+                    let lock = &lock;
+                    let (began, begin) = mpsc::channel();
+                    let spawns = move || {
+                        outer.spawn(move |_| *lock.lock().unwrap() += 1);
+                        began.send(()).unwrap();
+                        forked(6)
+                    };
+                    let first = move || {
+                        receive(&begin, "a thief");
+                        1
+                    };
+                    let (a, b) = filch::join(first, spawns);
+                    *held += a + b;
+                    drop(held);
+                });
+                assert_eq!(lock.into_inner().unwrap(), 66);
+            });
+        }
     });
 }

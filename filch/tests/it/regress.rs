@@ -4,6 +4,7 @@
 //! hang, which the watchdog turns into a failure.
 
 mod crew;
+mod forks;
 mod order;
 mod structure;
 mod userland;

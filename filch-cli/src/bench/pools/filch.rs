@@ -1,5 +1,8 @@
 //! filch: as many compute workers as asked for, and one I/O worker, which sleeps here.
 
+mod jobs;
+mod loops;
+
 use super::Pool;
 use filch::Runtime;
 use std::sync::mpsc;

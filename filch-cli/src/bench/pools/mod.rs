@@ -225,9 +225,12 @@ mod tests {
                 assert_eq!(ran.load(Ordering::Relaxed), 101);
             });
         }
+        loops::<Filch>();
         loops::<Rayon>();
         loops::<Seq>();
+        scans::<Filch>();
         scans::<Seq>();
+        jobs::<Filch>();
         jobs::<Rayon>();
     }
 }

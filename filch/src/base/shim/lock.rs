@@ -10,10 +10,11 @@
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::LockResult;
+use std::thread::yield_now;
 #[cfg(test)]
 use std::time::Duration;
 
-use super::{AtomicBool, Ordering, yield_now};
+use super::{AtomicBool, Ordering};
 
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T> {

@@ -1,6 +1,10 @@
 //! Who is woken by a push, and by whom the next.
 
+use std::sync::Arc;
+
+use crate::base::shim::{AtomicUsize, Ordering};
 use crate::config::Config;
+use crate::par::prelude::*;
 use crate::sched::rig::{Log, Rig, config};
 use crate::spawn::{spawn, spawn_fn};
 
@@ -56,6 +60,35 @@ fn a_push_to_the_own_deque_wakes_a_thief() {
     drop(rig.as_worker(0, |_| rig.task().spawn_fn(parent)));
     rig.drive();
     assert_eq!(rig.log.take(), ["child", "parent ends"]);
+}
+
+/// A loop on worker 0 of four; the other three sleep. Returns how many it has woken by the time its
+/// first item is reached.
+fn woken_by_a_loop_of(items: usize) -> usize {
+    let rig = Rig::new(config(0, 4));
+    rig.put_to_sleep();
+    rig.startle(0);
+    let woken = Arc::new(AtomicUsize::new(usize::MAX));
+    let seen = woken.clone();
+    let looping = move || {
+        (0..items).into_par_iter().with_max_len(1).for_each(|_| {
+            let now = total(Rig::here().wakes(&[1, 2, 3]));
+            // ORDERING: Relaxed, one thread.
+            seen.fetch_min(now, Ordering::Relaxed);
+        });
+    };
+    drop(rig.as_worker(0, |_| rig.task().spawn_fn(looping)));
+    rig.drive();
+    // ORDERING: Relaxed, one thread.
+    woken.load(Ordering::Relaxed)
+}
+
+#[test]
+fn a_loop_wakes_as_many_as_it_has_pieces_at_once_and_nobody_for_one() {
+    assert_eq!(woken_by_a_loop_of(1), 0);
+    assert_eq!(woken_by_a_loop_of(2), 1);
+    assert_eq!(woken_by_a_loop_of(4), 3);
+    assert_eq!(woken_by_a_loop_of(100), 3);
 }
 
 /// Holds its worker until `all` have started; the others are moved meanwhile.
