@@ -24,7 +24,7 @@ use crate::sched::worker::Worker;
 use crate::spawn::{self, admit};
 use crate::task::body::unwind_cancelled;
 use crate::task::context;
-use crate::task::group::Group;
+use crate::task::group::{Group, guard_user_code};
 use crate::task::header::{Ran, RawTask, TaskId};
 use crate::task::job::{self, Called, End, Job, Seed};
 use crate::task::state::{Launch, PutBack, Sight, Start, State};
@@ -288,10 +288,7 @@ impl Job {
     #[track_caller]
     fn enter_or_panic(&self, child: &'static Location<'static>) {
         if !self.enter() {
-            panic!(
-                "the job made at {child} is run as a child of the one made at {}, which has ended",
-                self.header().site()
-            );
+            refuse_child(child, self);
         }
     }
 
@@ -302,9 +299,19 @@ impl Job {
         if !self.header().state.is_fresh() {
             panic!("the job made at {made_at} is run twice, here at {at}");
         }
+        let alone = self.header().state.is_fresh_alone();
         let parent = self.parent();
         if let Some(parent) = &parent {
-            parent.enter_or_panic(made_at);
+            // N1: whoever launches it drops the reference to the parent.
+            if !alone && !self.header().state.reserve() {
+                panic!("the job made at {made_at} is run twice, here at {at}");
+            }
+            if !parent.enter() {
+                if !alone {
+                    self.header().state.unreserve();
+                }
+                refuse_child(made_at, parent);
+            }
         }
         let launched = spawn::current(|shared, group, member| {
             if admit(shared, group, member) {
@@ -318,10 +325,7 @@ impl Job {
             // SAFETY: launched just now, once.
             (Launched::Yes, Some(parent)) => unsafe { parent.forget_fresh_child() },
             (Launched::Before, parent) => {
-                if let Some(parent) = parent {
-                    // SAFETY: the unit that `enter_or_panic` took.
-                    unsafe { parent.leave() };
-                }
+                debug_assert!(parent.is_none(), "a child is reserved by who launches it");
                 panic!("the job made at {made_at} is run twice, here at {at}");
             }
         }
@@ -351,7 +355,7 @@ impl Job {
     /// Ends being fresh, as a member of `group`; false if the job was launched before.
     fn settle_in(&self, group: *const Group, how: Launch) -> bool {
         let header = self.header();
-        if header.state.is_alone() {
+        if header.state.is_fresh_alone() {
             // SAFETY: fresh, and nobody else has a handle.
             unsafe { header.join_group(group) };
             return header.state.launch_alone(how);
@@ -397,6 +401,15 @@ fn conclude(end: End, made_at: &'static Location<'static>) {
         }
         End::Cancelled => unwind_cancelled("the job or one below it was cancelled"),
     }
+}
+
+/// M1: the child made at `child` comes too late.
+#[track_caller]
+fn refuse_child(child: &'static Location<'static>, parent: &Job) -> ! {
+    panic!(
+        "the job made at {child} is run as a child of the one made at {}, which has ended",
+        parent.header().site()
+    );
 }
 
 /// What came of a launch.
@@ -450,7 +463,8 @@ where
                 _ => queue(shared, group, task),
             }
         } else {
-            // SAFETY: the child's unit; it is dropped unrun.
+            guard_user_code(|| drop(closure));
+            // SAFETY: the child's unit; it was dropped unrun.
             unsafe { parent.leave_cancelled() };
         }
     });

@@ -228,6 +228,10 @@ fn help(group: &GroupRef) -> bool {
 pub(crate) fn wait_for_job(job: &Job) {
     loop {
         if job.is_closed() {
+            // C4: after the wait, no worker's loop settles for a thread that is in no task.
+            if context::with(|cx| cx.task.get().is_null()) {
+                Group::settle();
+            }
             return;
         }
         // The common case first: what is awaited is the newest, and leaves no tombstone.

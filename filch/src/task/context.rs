@@ -47,6 +47,9 @@ pub(crate) struct Context {
     pub(crate) waits: Cell<usize>,
     /// The task that runs on this thread, or null.
     pub(crate) task: Cell<*const Header>,
+    /// The job whose closure was called on this thread, and not only a forked part of it, or null: its
+    /// purse is this thread's (`job`).
+    pub(crate) purse: Cell<*const Header>,
     /// Operations left before the running task should let others go first.
     pub(crate) budget: Cell<u32>,
     /// The running future asked to be queued again without being woken.
@@ -71,6 +74,7 @@ thread_local! {
             outer: Cell::new(ptr::null()),
             waits: Cell::new(0),
             task: Cell::new(ptr::null()),
+            purse: Cell::new(ptr::null()),
             budget: Cell::new(u32::MAX),
             yielded: Cell::new(false),
             ledger: Ledger::new(),

@@ -94,7 +94,16 @@ pub(crate) struct TreeVtable {
     /// Calls the closure, and keeps its panic; the caller owns the body.
     pub(crate) call: unsafe fn(RawTask),
     /// Empties a cell that nobody refers to any more.
-    pub(crate) release: unsafe fn(RawTask),
+    pub(crate) release: unsafe fn(RawTask) -> Released,
+}
+
+/// What becomes of a cell that nobody refers to.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Released {
+    Empty,
+    /// Children still need it: the last of them frees it.
+    Kept,
 }
 
 #[repr(C)]
@@ -331,7 +340,9 @@ impl RawTask {
         // SAFETY: the cell is still there.
         if let Some(tree) = &unsafe { self.header() }.vtable.tree {
             // SAFETY: by the caller's promise.
-            unsafe { (tree.release)(self) };
+            if unsafe { (tree.release)(self) } == Released::Kept {
+                return;
+            }
         }
         // SAFETY: by the caller's promise.
         unsafe { self.free_cell() };

@@ -8,7 +8,8 @@
 //!     parent from ending, and a cell whose closure is gone keeps one reference, the *tree's*, until
 //!     it ends.
 //! N2. So a child that is never run holds nobody up, and dropping its last handle drops its closure.
-//! N3. A panic is stored in the cell. At its end, if nobody refers to the job, it moves to the
+//!     If children of it were run, its cell stays until they end, as one without a parent.
+//! N3. A panic is stored in the cell. At its end, if nobody has a handle (T9), it moves to the
 //!     parent; else whoever waits takes it; else the cell is freed with it and the group gets it (G3).
 //!     A cancellation moves on to the parent in any case.
 //! N4. `waiters` is a list until the end and CLOSED after it. A job that ends alone
@@ -17,7 +18,7 @@
 //!     are alive, so equal means the same.
 //!
 //! N6. While a job's closure runs, its thread has a *purse* of the job's units, which it draws in batches
-//!     for children that it runs. A worker keeps units that children give back in its context's `tree`
+//!     for children that it runs. Other threads that run forked parts of the closure have not. A worker keeps units that children give back in its context's `tree`
 //!     ledger, by the rules of C4: it settles before it runs anything but a child of the same parent,
 //!     searches, parks or blocks.
 //!
@@ -35,7 +36,9 @@ use super::body::{Panicked, is_cancellation};
 use super::context;
 use super::count::{BATCH, Count};
 use super::group::{Fallout, Group, guard_user_code};
-use super::header::{Birth, Header, Kind, Meta, Ran, RawTask, TaskId, TreeVtable, Vtable};
+use super::header::{
+    Birth, Header, Kind, Meta, Ran, RawTask, Released, TaskId, TreeVtable, Vtable,
+};
 use super::state::Launch;
 use crate::base::shim::{AtomicPtr, Ordering};
 
@@ -233,7 +236,10 @@ impl<F: FnOnce(&Job) + Send + 'static> JobCell<F> {
             let closure = unsafe { Self::body(task).read() };
             closure(&own);
         };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
+        let outer = context::with(|cx| cx.purse.replace(own.address()));
+        let called = catch_unwind(AssertUnwindSafe(call));
+        context::with(|cx| cx.purse.set(outer));
+        if let Err(payload) = called {
             let header = own.header();
             if is_cancellation(&payload) {
                 own.trunk().fail(CANCELLED);
@@ -266,16 +272,22 @@ impl<F: FnOnce(&Job) + Send + 'static> JobCell<F> {
 
     /// # Safety
     /// As [`TreeVtable::release`]: nobody refers to the cell.
-    unsafe fn release(task: RawTask) {
+    unsafe fn release(task: RawTask) -> Released {
         // SAFETY: the cell is there until we return.
         let this = unsafe { trunk(task) };
-        this.deliver();
-        if this.header.state.is_fresh() {
-            // SAFETY: T8, never run, so the body is there, and ours with the cell.
-            guard_user_code(|| unsafe { Self::body(task).drop_in_place() });
-            // SAFETY: N1, the reference of a fresh job to its parent.
-            unsafe { unref_chain(this.parent) };
+        if !this.header.state.is_fresh() {
+            this.deliver();
+            return Released::Empty;
         }
+        // SAFETY: T8, never run, so the body is there, and ours with the cell.
+        guard_user_code(|| unsafe { Self::body(task).drop_in_place() });
+        // SAFETY: the cell is ours alone.
+        let parent = unsafe { orphan(task) };
+        // SAFETY: the body is gone, and nobody refers to the job.
+        let released = unsafe { leave_children(task) };
+        // SAFETY: N1, the reference of a fresh job to its parent.
+        unsafe { unref_chain(parent) };
+        released
     }
 }
 
@@ -321,17 +333,44 @@ unsafe fn unref_chain(parent: *const Header) {
             return;
         }
         if this.header.state.is_fresh() {
-            next = NonNull::new(this.parent.cast_mut()).map(RawTask);
             // The loop goes on with its parent, so `release` must not.
-            let orphan: *mut Trunk = task.0.as_ptr().cast();
             // SAFETY: that was the last reference: the cell is ours alone.
-            let parent = unsafe { &raw mut (*orphan).parent };
-            // SAFETY: as above.
-            unsafe { parent.write(ptr::null()) };
+            next = NonNull::new(unsafe { orphan(task) }.cast_mut()).map(RawTask);
         }
         // SAFETY: that was the last reference.
         unsafe { task.free() };
     }
+}
+
+/// Takes the parent out of the cell.
+///
+/// # Safety
+/// The cell is the caller's alone: nobody refers to it, and children only give units back.
+unsafe fn orphan(task: RawTask) -> *const Header {
+    let cell: *mut Trunk = task.0.as_ptr().cast();
+    // SAFETY: the cell is there; only the address is computed.
+    let parent = unsafe { &raw mut (*cell).parent };
+    // SAFETY: by the caller's promise.
+    unsafe { parent.replace(ptr::null()) }
+}
+
+/// Leaves the cell of a job that was never run to its children that were, if there are any (N2).
+///
+/// # Safety
+/// Nobody refers to the job, which is fresh; its closure and its parent are out of the cell.
+unsafe fn leave_children(task: RawTask) -> Released {
+    // SAFETY: the cell is there.
+    let this = unsafe { trunk(task) };
+    if this.count.is_only(1) {
+        this.deliver();
+        return Released::Empty;
+    }
+    this.header.state.outlive();
+    if this.count.sub(1) {
+        // SAFETY: the count is finished, and the tree's reference is that of `outlive`.
+        unsafe { ended(task) };
+    }
+    Released::Kept
 }
 
 /// The closure is gone: gives the job's own unit back.
@@ -523,7 +562,7 @@ impl Trunk {
         }
     }
 
-    /// N3, at the end. Of a job that is alone, nothing is left.
+    /// N3, at the end. Of a job that nobody keeps, nothing is left.
     #[inline]
     fn pass_on(&self) {
         // ORDERING: Relaxed, all that could fail has given its unit back to the caller's count.
@@ -536,12 +575,12 @@ impl Trunk {
             Some(parent) if failure == CANCELLED => {
                 parent.fail(CANCELLED);
             }
-            Some(parent) if self.header.state.is_alone() => {
+            Some(parent) if !self.header.state.is_kept() => {
                 if let End::Panicked(panicked) = self.take_failure() {
                     parent.keep(panicked);
                 }
             }
-            None if self.header.state.is_alone() => self.deliver(),
+            None if !self.header.state.is_kept() => self.deliver(),
             _ => {}
         }
     }
@@ -604,10 +643,10 @@ impl Job {
     #[inline]
     pub(crate) fn enter(&self) -> bool {
         let this = self.trunk();
-        if !ptr::eq(context::with(|cx| cx.task.get()), self.address()) {
+        if !ptr::eq(context::with(|cx| cx.purse.get()), self.address()) {
             return this.count.try_add(1);
         }
-        // N6: this thread runs the closure.
+        // N6: this thread has called the closure.
         match this.purse.get() {
             0 => {
                 this.count.add(BATCH);
@@ -654,23 +693,14 @@ impl Job {
         Called::Open(self)
     }
 
-    /// Gives the unit of a child that was not run after all back.
-    ///
-    /// # Safety
-    /// The caller gives up a unit.
-    pub(crate) unsafe fn leave(&self) {
-        // SAFETY: by the caller's promise.
-        unsafe { leave(self.address()) };
-    }
-
-    /// As `leave`, of a child that was dropped instead of run.
+    /// Gives the unit of a child back that was dropped instead of run.
     ///
     /// # Safety
     /// The caller gives up a unit.
     pub(crate) unsafe fn leave_cancelled(&self) {
         self.trunk().fail(CANCELLED);
         // SAFETY: by the caller's promise.
-        unsafe { self.leave() };
+        unsafe { leave(self.address()) };
     }
 
     /// Drops the reference that a child had while it was fresh (N1).
@@ -733,7 +763,7 @@ impl Job {
 
 impl Clone for Job {
     fn clone(&self) -> Self {
-        self.header().state.add_ref();
+        self.header().state.add_handle();
         Self(self.0)
     }
 }

@@ -34,7 +34,10 @@
 //! T8. FRESH: no walk finds the task and no request reaches it, so who has its only reference may change
 //!     the word without an exchange. Only jobs with children (`job`) are ever fresh. Alone: made and
 //!     not run, without an entry, a life reference or a unit; only its launch ends that. With QUEUED:
-//!     queued without a handle. With RUNNING: called on the stack of who has its only reference.
+//!     queued without a handle, or, beside other handles, about to be launched by one of them. With
+//!     RUNNING: called on the stack of who has its only reference.
+//! T9. HANDLE, of a job with children, is set by the first clone of its handle and by a launch whose
+//!     caller keeps its own. While it is clear, lists and walks alone refer to a job that was launched.
 //!
 //! Not here: what the bits protect (`header`, `body`), where an entry goes (`sched`).
 
@@ -436,6 +439,54 @@ impl State {
         }
     }
 
+    /// Whether the job was never run or reserved, and the caller's handle is its only reference: then
+    /// it stays so.
+    #[inline]
+    pub(crate) fn is_fresh_alone(&self) -> bool {
+        // ORDERING: Acquire, as in `launch_alone`.
+        self.0.load(Ordering::Acquire) & (FRESH | RUNNING | QUEUED | REFS) == FRESH | REF
+    }
+
+    /// Makes the caller the only one who may launch a fresh job that has other handles too; false if
+    /// somebody else is, or has launched it (T8). Until the launch the job refers to its parent.
+    #[must_use]
+    pub(crate) fn reserve(&self) -> bool {
+        // ORDERING: Relaxed, only a guess for the exchange below.
+        let mut word = self.0.load(Ordering::Relaxed);
+        while word & (FRESH | RUNNING | QUEUED) == FRESH {
+            // ORDERING: Acquire pairs with the Release in `unreserve` and `publish`. Exclusive against
+            // another handle's `reserve` by the exchange. Model: loom_reserve_vs_reserve.
+            match self.0.compare_exchange_weak(
+                word,
+                word | QUEUED,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// Undoes `reserve`: the job is as fresh as before.
+    pub(crate) fn unreserve(&self) {
+        // ORDERING: Release pairs with the Acquire in `reserve`.
+        let before = self.0.fetch_and(!QUEUED, Ordering::Release);
+        debug_assert!(before & (FRESH | RUNNING | QUEUED) == FRESH | QUEUED, "{before:#x}");
+    }
+
+    /// Ends a fresh job whose last handle is gone, so that it is the caller's alone: done, with a
+    /// reference for the children that were run.
+    pub(crate) fn outlive(&self) {
+        // ORDERING: Acquire, as in `is_fresh`.
+        let word = self.0.load(Ordering::Acquire);
+        debug_assert!(word & (FRESH | RUNNING | QUEUED | REFS) == FRESH, "{word:#x}");
+        // ORDERING: Release pairs with the Acquire in `try_pin`; a child that ends is ordered by the
+        // count. No exchange: T8, and there is no handle.
+        self.0.store((word ^ (FRESH | DONE)) + REF, Ordering::Release);
+    }
+
     /// Ends being fresh if the caller's handle is the only one; false if not (T8).
     #[must_use]
     #[inline]
@@ -448,7 +499,7 @@ impl State {
         }
         let next = match how {
             Launch::Queued => word ^ (FRESH | QUEUED),
-            Launch::Here => (word ^ (FRESH | RUNNING)) + REF,
+            Launch::Here => ((word ^ (FRESH | RUNNING)) | HANDLE) + REF,
         };
         // ORDERING: Release pairs with the Acquire in `start` and `try_pin`. No exchange: T8, nobody
         // but the one handle, which is the caller's, may change the word.
@@ -463,11 +514,12 @@ impl State {
         // ORDERING: Relaxed, only a guess for the exchange below.
         let mut word = self.0.load(Ordering::Relaxed);
         while word & (FRESH | RUNNING) == FRESH {
-            let life = match how {
-                Launch::Queued => 0,
-                Launch::Here => REF,
+            // The one who has reserved it is the caller, if anybody is.
+            let seized = (word ^ (FRESH | RUNNING)) & !QUEUED;
+            let next = match how {
+                Launch::Queued => seized,
+                Launch::Here => (seized | HANDLE) + REF,
             };
-            let next = (word ^ (FRESH | RUNNING)) + life;
             // ORDERING: Acquire, as for `claim`: the closure is seen whole. Exclusive against another
             // handle's `seize` by the exchange.
             match self.0.compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed) {
@@ -521,8 +573,8 @@ impl State {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
             debug_assert!(word & (FRESH | RUNNING) == FRESH | RUNNING, "{word:#x}");
-            let tree = if how == Launch::Here { REF } else { 0 };
-            let next = (word ^ (FRESH | RUNNING | DONE)) + tree;
+            let done = word ^ (FRESH | RUNNING | DONE);
+            let next = if how == Launch::Here { (done | HANDLE) + REF } else { done };
             // ORDERING: Release pairs with the Acquire in `is_done` and `unref`.
             match self.0.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return,
@@ -537,6 +589,15 @@ impl State {
     pub(crate) fn is_alone(&self) -> bool {
         // ORDERING: Acquire pairs with the Release in `unref`: we see what the others did.
         self.0.load(Ordering::Acquire) & (REFS | CLAIMED) == REF
+    }
+
+    /// Whether somebody may have a handle besides the caller, who has a reference: no if lists and
+    /// walks alone refer to it too (T9).
+    pub(crate) fn is_kept(&self) -> bool {
+        // ORDERING: Acquire, as in `is_alone`. A HANDLE that was set is seen: the first clone was made
+        // from the handle that launched the job or inside of its closure.
+        let word = self.0.load(Ordering::Acquire);
+        word & HANDLE != 0 && word & (REFS | CLAIMED) != REF
     }
 
     /// The body is gone, and the task is done; the life reference, or a new one beside a
@@ -671,6 +732,17 @@ impl State {
             // As for `Arc`: a count that wraps would free a cell in use.
             std::process::abort();
         }
+    }
+
+    /// As `add_ref`, for a handle of a job with children (T9).
+    #[inline]
+    pub(crate) fn add_handle(&self) {
+        // ORDERING: Relaxed, only HANDLE is asked for, and nobody takes it away.
+        if self.0.load(Ordering::Relaxed) & HANDLE == 0 {
+            // ORDERING: Relaxed, HANDLE publishes nothing.
+            self.0.fetch_or(HANDLE, Ordering::Relaxed);
+        }
+        self.add_ref();
     }
 
     /// True if that was the last reference: the caller frees the cell.

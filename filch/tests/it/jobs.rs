@@ -601,3 +601,137 @@ fn pieces_of_a_loop_run_at_the_same_time() {
         runtime.block_on(work);
     });
 }
+
+#[test]
+fn a_parent_that_is_never_run_may_be_dropped_before_its_children_end() {
+    watched(|dog| {
+        let runtime = dog.rig(2);
+        let drops = Drops::default();
+        for _ in 0..20 {
+            let before = drops.count();
+            let (gate, tokens) = (Gate::default(), [drops.token(), drops.token()]);
+            let others = runtime.block_on_fn(|| {
+                let [first, second] = tokens;
+                let grandparent = Job::new(move |_| drop(first));
+                let parent = grandparent.child(move |_| drop(second));
+                for _ in 0..3 {
+                    let gate = gate.clone();
+                    parent.run_child(move |_| gate.block());
+                }
+                drop((grandparent, parent));
+                assert_eq!(drops.count(), before + 2);
+                // In the cells of the two, if those were given back too early.
+                let others: Vec<_> = (0..8).map(|_| Job::new(|_| ())).collect();
+                gate.open();
+                others
+            });
+            others.into_iter().for_each(Job::run_and_wait);
+        }
+        let text =
+            panic_of(|| runtime.block_on_fn(|| Job::new(|_| ()).run_child(|_| panic!("left"))));
+        assert_eq!(text, "left", "there is nobody above, so the group gets it");
+        assert!(runtime.drain().is_empty());
+    });
+}
+
+#[test]
+fn both_halves_of_a_join_add_children() {
+    const EACH: usize = 300;
+    watched(|dog| {
+        let runtime = dog.rig(2);
+        runtime.block_on_fn(|| {
+            for _ in 0..30 {
+                let work = filch::spawn_fn(|| {
+                    let tally = Tally::default();
+                    let count = tally.clone();
+                    let gates = [Gate::default(), Gate::default()];
+                    Job::new(move |job| {
+                        // At the same time, and so on two threads.
+                        let half = |i: usize| {
+                            gates[i].open();
+                            gates[1 - i].block();
+                            for _ in 0..EACH {
+                                let count = count.clone();
+                                job.run_child(move |_| count.add());
+                            }
+                        };
+                        filch::join(|| half(0), || half(1));
+                    })
+                    .run_and_wait();
+                    assert_eq!(tally.get(), 2 * EACH);
+                });
+                work.wait();
+            }
+        });
+    });
+}
+
+#[test]
+fn a_childs_panic_goes_to_whoever_waits_for_the_parent_in_a_group_too() {
+    watched(|dog| {
+        let runtime = dog.rig(2);
+        let result = runtime.block_on(filch::group(async |_| {
+            let job = Job::new(|job| job.run_child(|_| panic!("deep")));
+            assert_eq!(panic_of(|| job.run_and_wait()), "deep");
+            let job = Job::new(|job| job.child(|job| job.run_child(|_| panic!("deeper"))).run());
+            job.clone().run();
+            assert_eq!(panic_of(|| job.wait()), "deeper");
+            Ok::<_, ()>(())
+        }));
+        assert_eq!(result, Ok(()), "the group has heard of no panic");
+        assert!(runtime.drain().is_empty());
+    });
+}
+
+#[test]
+fn a_child_with_two_handles_that_is_refused_stays_fresh() {
+    watched(|dog| {
+        let runtime = dog.rig(1);
+        let drops = Drops::default();
+        runtime.block_on_fn(|| {
+            let token = drops.token();
+            let parent = Job::new(|_| ());
+            let child = parent.child(move |_| drop(token));
+            parent.run_and_wait();
+            for _ in 0..2 {
+                assert!(panic_of(|| child.clone().run()).contains("which has ended"));
+                assert!(panic_of(|| child.wait()).contains("never run"));
+            }
+            assert_eq!(drops.count(), 0);
+            drop(child);
+            assert_eq!(drops.count(), 1);
+        });
+    });
+}
+
+#[test]
+fn an_adopted_thread_that_has_waited_for_a_job_does_not_hold_up_the_end() {
+    watched(|dog| {
+        let runtime = dog.rig_of(filch::Builder::new().workers(1).adoptable_threads(1));
+        let (ran, over) = (Gate::default(), Gate::default());
+        std::thread::scope(|threads| {
+            let handle = runtime.handle();
+            let (ran_here, goes) = (ran.clone(), over.clone());
+            threads.spawn(move || {
+                let _adopted = handle.adopt().unwrap();
+                let here = std::thread::current().id();
+                while !ran_here.is_open() {
+                    let ran = ran_here.clone();
+                    let job = Job::new(move |_| {
+                        if std::thread::current().id() == here {
+                            ran.open();
+                        }
+                    });
+                    job.clone().run();
+                    job.wait();
+                }
+                goes.block();
+            });
+            ran.block();
+            // The thread may still be inside its last wait, but not for long.
+            let report = runtime.shutdown(Shutdown::Drain);
+            assert!(report.unfinished.is_empty(), "{report}");
+            over.open();
+        });
+    });
+}
