@@ -273,10 +273,11 @@ impl Idle {
     }
 
     /// A searching worker has work in hand, or another reason to stop other than sleep, and has
-    /// published what else it moved to its queues.
+    /// published what else it moved to its queues. It owes nothing if a notify would wake nobody and
+    /// say nothing new: whoever sleeps later looks for itself.
     pub(crate) fn found(&self) -> Owes {
         let shift = self.word.shift(Move::StopSearch);
-        notify_if(shift.after.searching == 0)
+        notify_if(without_a_wake(shift.after) != Some(Notify::Nobody))
     }
 
     /// Publishes that this worker sleeps. The caller now looks at **every** source once more, and

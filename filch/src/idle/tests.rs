@@ -161,6 +161,22 @@ fn a_lane_without_a_sentry_asks_for_a_spare_only_while_it_is_short() {
 }
 
 #[test]
+fn last_searcher_with_work_owes_nothing_where_nobody_could_be_told() {
+    let idle = Idle::new(Sentry::Armed, Pairing::Asymmetric);
+    let sentries = [idle.join(), idle.join()];
+    assert_eq!(sentries, [Sentry::Armed; 2]);
+    assert!(idle.try_search(1));
+    assert_eq!(idle.found(), Owes::Nothing, "everybody is awake");
+    let ticket = idle.prepare(1, Role::Working);
+    assert!(idle.try_search(1));
+    assert_eq!(idle.found(), Owes::Notify, "one sleeps");
+    assert_eq!(idle.resume(ticket).cause, Cause::Alone);
+    idle.set_short(true);
+    assert!(idle.try_search(1));
+    assert_eq!(idle.found(), Owes::Notify, "a spare may be needed");
+}
+
+#[test]
 fn search_stops_at_its_limit() {
     let idle = lane_of(3);
     assert!(!idle.try_search(0));
@@ -252,7 +268,9 @@ impl Reference {
     /// The worker takes its next turn; `fork` chooses where there is a choice.
     fn turn(&mut self, idle: &Idle, id: u32, fork: bool) {
         let others_search = self.counts().searching > 1;
-        let expected_debt = super::notify_if(!others_search);
+        // Nothing is owed where a notify would wake nobody and say nothing new.
+        let pointless = self.asleep.is_empty() && self.armed == Sentry::Armed;
+        let expected_debt = super::notify_if(!others_search && !pointless);
         let slot = id as usize;
         let next = match std::mem::replace(&mut self.workers[slot], Worker::Working) {
             Worker::Working if fork => {

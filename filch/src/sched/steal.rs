@@ -217,7 +217,7 @@ impl Worker {
         let Some((top, bottom)) = deque.bounds() else { return false };
         let (slot, seen) = self.ripe.get();
         let brief = self.brief.get();
-        if brief == 0 && ((slot == index && top < seen) || self.woken.replace(false)) {
+        if (brief == 0 && slot == index && top < seen) || self.woken.replace(false) {
             return true;
         }
         for _ in 0..RIPE_PAUSES << brief {

@@ -1,7 +1,5 @@
 //! Who is woken by a push, and by whom the next.
 
-use std::sync::Arc;
-
 use crate::base::shim::{AtomicUsize, Ordering};
 use crate::config::Config;
 use crate::par::prelude::*;
@@ -68,16 +66,14 @@ fn woken_by_a_loop_of(items: usize) -> usize {
     let rig = Rig::new(config(0, 4));
     rig.put_to_sleep();
     rig.startle(0);
-    let woken = Arc::new(AtomicUsize::new(usize::MAX));
-    let seen = woken.clone();
-    let looping = move || {
+    let woken = AtomicUsize::new(usize::MAX);
+    rig.as_worker(0, |_| {
         (0..items).into_par_iter().with_max_len(1).for_each(|_| {
             let now = total(Rig::here().wakes(&[1, 2, 3]));
             // ORDERING: Relaxed, one thread.
-            seen.fetch_min(now, Ordering::Relaxed);
+            woken.fetch_min(now, Ordering::Relaxed);
         });
-    };
-    drop(rig.as_worker(0, |_| rig.task().spawn_fn(looping)));
+    });
     rig.drive();
     // ORDERING: Relaxed, one thread.
     woken.load(Ordering::Relaxed)
