@@ -378,34 +378,13 @@ pub(super) fn start<R: Send>(pieces: usize, f: impl FnOnce() -> R + Send) -> R {
     result.expect("a loop that ended has a result")
 }
 
-/// As [`join_sides`].
-pub(super) fn fork<A: Send, B: Send>(
-    a: impl FnOnce(Side) -> A + Send,
-    b: impl FnOnce(Side) -> B + Send,
-) -> (A, B) {
-    let (mut a, mut b) = (Some(a), Some(b));
-    let (mut left, mut right) = (None, None);
-    fork_erased(&mut |side| left = a.take().map(|a| a(side)), &mut |side| {
-        right = b.take().map(|b| b(side))
-    });
-    let ended = "both sides of a join have ended";
-    (left.expect(ended), right.expect(ended))
-}
-
-// Everything below a loop is compiled once for all loops of a program, not once for each: an indirect
-// call for each piece is nothing beside the piece.
-
+/// Compiled once for all loops of a program, not once for each.
 #[inline(never)]
 fn start_erased(pieces: usize, f: &mut (dyn FnMut() + Send)) {
     on_worker(|| {
         announce(pieces);
         f();
     });
-}
-
-#[inline(never)]
-fn fork_erased(a: &mut (dyn FnMut(Side) + Send), b: &mut (dyn FnMut(Side) + Send)) {
-    join_sides(a, b);
 }
 
 /// What is known of a piece besides its items.
@@ -430,7 +409,7 @@ where
     debug_assert!(0 < at && at < len);
     let (left_producer, right_producer) = producer.split_at(at);
     let (left_consumer, right_consumer, reducer) = consumer.split_at(at);
-    let (a, b) = fork(
+    let (a, b) = join_sides(
         move |side| run(Piece { len: at, split: left, side }, left_producer, left_consumer),
         move |side| {
             run(Piece { len: len - at, split: right, side }, right_producer, right_consumer)
@@ -483,7 +462,7 @@ where
 {
     let (left, right) = producers;
     let (reducer, left_consumer) = (consumer.to_reducer(), consumer.split_off());
-    let (a, b) = fork(
+    let (a, b) = join_sides(
         move |side| run_unindexed(split, side, left, left_consumer),
         move |side| run_unindexed(split, side, right, consumer),
     );

@@ -200,10 +200,16 @@ impl Worker {
         (None, 0)
     }
 
-    /// Learns from a task that was found beyond the own queues, and took so long.
-    pub(super) fn learn_from_find(&self, took: Duration) {
-        let brief = if took < BRIEF { MOST_BRIEF.min(self.brief.get() + 1) } else { 0 };
-        self.brief.set(brief);
+    /// Runs a task that was found beyond the own queues; a thief of jobs learns whether it was worth
+    /// a theft (X5).
+    pub(super) fn run_found(&self, task: RawTask) {
+        if !self.runs_jobs() {
+            return self.run(task);
+        }
+        let began = self.shared().tell_time();
+        self.run(task);
+        let brief = self.shared().tell_time().saturating_duration_since(began) < BRIEF;
+        self.brief.set(if brief { MOST_BRIEF.min(self.brief.get() + 1) } else { 0 });
     }
 
     /// Whether the oldest job in the deque of slot `index` is there to stay (X5). Takes a moment,

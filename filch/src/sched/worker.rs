@@ -309,10 +309,8 @@ impl Worker {
         match self.find() {
             Found::Task(task) => {
                 self.count_tick();
-                let began = self.shared.tell_time();
-                self.run(task);
+                self.run_found(task);
                 self.tune(1);
-                self.learn_from_find(self.since.get().saturating_duration_since(began));
             }
             Found::Stop => return Served::Stop,
             Found::Nothing => return Served::Nothing,

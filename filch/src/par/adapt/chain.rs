@@ -1,8 +1,9 @@
 //! `chain`: the items of one iterator, then those of another.
 
+use crate::fork::join;
 use crate::par::indexed::IndexedParallelIterator;
 use crate::par::parallel::ParallelIterator;
-use crate::par::plumbing::{Consumer, Folder, Plan, Producer, Reducer, fork, start};
+use crate::par::plumbing::{Consumer, Folder, Plan, Producer, Reducer, start};
 
 /// Made by [`ParallelIterator::chain`].
 #[derive(Debug, Clone)]
@@ -35,7 +36,7 @@ where
                 (left, consumer, reducer)
             }
         };
-        let (left, right) = start(2, || fork(|_| a.drive(left), |_| b.drive(right)));
+        let (left, right) = start(2, || join(|| a.drive(left), || b.drive(right)));
         reducer.reduce(left, right)
     }
 

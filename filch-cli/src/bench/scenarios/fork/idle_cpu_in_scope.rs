@@ -16,7 +16,7 @@ const SETTLE: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_millis(100);
 
 pub fn run<P: Pool>(load: Load) -> Vec<f64> {
-    let span = load.pick(Duration::from_millis(500), Duration::from_millis(100));
+    let span = load.pick(Duration::from_secs(1), Duration::from_millis(100));
     let alone = load.threads == 1;
     let pool = started::<P>(load.threads);
     let (tell, told) = mpsc::channel();
