@@ -249,7 +249,8 @@ fn grid_tiles_are_cut_along_the_longest_axis() {
             });
             let tiles: Vec<_> = tiles.map(widest).collect();
             assert!(tiles.len() > 1);
-            assert!(tiles.iter().all(|(x, y)| *x == 4 && *y <= 32), "{tiles:?}");
+            // However far thieves made it go on: the short axis is cut only once it is the longest.
+            assert!(tiles.iter().all(|(x, y)| *y <= 32 && (*x == 4 || *y <= 4)), "{tiles:?}");
         });
     });
 }
