@@ -108,8 +108,8 @@ pub(crate) fn in_group<T>(
     }
 }
 
-/// Ends the process when dropped.
-struct AbortOnUnwind;
+/// Ends the process when dropped: for stretches in which nothing may unwind.
+pub(crate) struct AbortOnUnwind;
 
 impl Drop for AbortOnUnwind {
     fn drop(&mut self) {

@@ -15,6 +15,7 @@
 use std::mem;
 use std::panic::resume_unwind;
 
+use crate::block_on::AbortOnUnwind;
 use crate::idle::Idle;
 use crate::queue::deque::{Deque, Index, Retract};
 use crate::sched::adopt;
@@ -261,14 +262,5 @@ impl<B: FnOnce() -> RB, RB> Drop for Forked<'_, B, RB> {
             Finish::Back(b) => drop(b),
             Finish::Ended(outcome) => drop(outcome),
         });
-    }
-}
-
-/// Ends the process when dropped.
-struct AbortOnUnwind;
-
-impl Drop for AbortOnUnwind {
-    fn drop(&mut self) {
-        std::process::abort();
     }
 }
