@@ -12,7 +12,7 @@
 //! X5. A job is stolen once it has lain for a moment (`is_ripe`): a theft costs thief and owner a
 //!     microsecond each, which a job that its owner is about to take back is not worth. Jobs below one
 //!     that was seen so are ripe too, and so is everything for a thief that was woken for it; but
-//!     a thief whose last finds were not worth it waits longer each time, up to some 30 µs.
+//!     a thief whose last finds were not worth it waits longer each time, up to some 60 µs.
 
 use std::hint::spin_loop;
 use std::time::Duration;
@@ -23,20 +23,21 @@ use crate::queue::deque::{self, Deque};
 use crate::queue::ring;
 use crate::task::header::{Header, RawTask};
 
-/// Hints to the processor in one pause between tries. Guessed: a few hundred cycles.
+/// Hints to the processor in one pause between tries. Guessed; measured, a pause is 0.2 µs.
 const PAUSE_HINTS: usize = 8;
 
-/// Pauses of a thief of jobs for each of `explore_yields`. Measured (ADR 0016): some 60 µs in all.
+/// Pauses of a thief of jobs for each of `explore_yields`: some 130 µs in all. Guessed; the best of
+/// the few values tried (ADR 0016), as are those below.
 const JOB_PATIENCE: usize = 4;
 
-/// Pauses before its first look, and most between two: 1 and 7 µs. Measured, as above.
+/// Pauses before its first look, and most between two: some 2 and 14 µs. Guessed.
 const FIRST_GAP: usize = 8;
 const LAST_GAP: usize = 64;
 
-/// Pauses before a job is ripe: some 3 µs. Measured, as above.
+/// Pauses before a job is ripe: some 7 µs. Guessed.
 const RIPE_PAUSES: usize = 32;
 
-/// What a theft costs: a job that took less was not worth it. Measured, as above.
+/// A job that took less was not worth a theft. Guessed.
 const BRIEF: Duration = Duration::from_micros(3);
 
 /// How often the wait for ripeness doubles.

@@ -8,10 +8,19 @@ use filch::{Builder, Runtime};
 
 use crate::kit::{Gate, eventually, in_child};
 
-/// How often each thread of this process's runtimes went to sleep so far, by name and number.
-///
-/// The system counts this exactly, whereas processor time also holds interrupts that happened to
-/// strike while a thread ran.
+/// The processor time of this process.
+fn process_cpu_time() -> Duration {
+    // SAFETY: all zeroes is a valid rusage.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to an rusage of ours.
+    let result = unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
+    assert_eq!(result, 0);
+    let span = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
+    span(usage.ru_utime) + span(usage.ru_stime)
+}
+
+/// How often each thread of this process's runtimes went to sleep so far, by name and number: a
+/// thread that wakes for a moment shows here, and one that spins in the processor time.
 fn sleeps() -> BTreeMap<(String, String), u64> {
     let tasks = fs::read_dir("/proc/self/task").expect("Linux lists its threads");
     let sleeps = tasks.filter_map(|task| {
@@ -31,8 +40,9 @@ fn sleeps() -> BTreeMap<(String, String), u64> {
 /// How often the sentry of a resting runtime wakes to give memory back, over all time.
 const TRIMS: u64 = 2;
 
-/// In two seconds none of the runtime's `threads` wakes up; only the sentry gives memory back, twice at
-/// most. The two seconds are the measure, they order nothing.
+/// In two seconds none of the runtime's `threads` wakes up, but for the sentry, which gives memory back
+/// twice at most; and each second costs less than a millisecond. The two seconds are the measure, they
+/// order nothing.
 #[track_caller]
 fn assert_idle(runtime: &Runtime, threads: usize) {
     eventually("all sleep, and the spares have gone", || {
@@ -41,14 +51,19 @@ fn assert_idle(runtime: &Runtime, threads: usize) {
     });
     // The sentry notices within some periods that it is not needed.
     std::thread::sleep(Duration::from_millis(100));
+    let parks = runtime.snapshot().total().parks;
     let before = sleeps();
+    let cpu_before = process_cpu_time();
     std::thread::sleep(Duration::from_secs(2));
+    let spent = process_cpu_time() - cpu_before;
     let after = sleeps();
     assert!(before.keys().eq(after.keys()), "threads came or went: {before:?} {after:?}");
     for ((thread, before), after) in before.iter().zip(after.values()) {
         let allowed = if thread.0 == "filch-sentry" { TRIMS } else { 0 };
         assert!(after - before <= allowed, "{thread:?} woke up {} times", after - before);
     }
+    assert!(spent < Duration::from_millis(2), "two idle seconds cost {spent:?}");
+    assert_eq!(runtime.snapshot().total().parks, parks, "a worker woke up");
 }
 
 #[test]
