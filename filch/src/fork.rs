@@ -86,13 +86,14 @@ pub(crate) fn join_sides<RA: Send, RB: Send>(
     })
 }
 
-/// The way of a thread that has no deque (J4).
-#[cold]
+/// The way of a thread that has no deque (J4). Inlined, so that the closures are put together for the
+/// call here and nowhere before: those of a thread that has one stay in registers.
+#[inline(always)]
 fn join_elsewhere<RA: Send, RB: Send>(
     a: impl FnOnce() -> RA + Send,
     b: impl FnOnce() -> RB + Send,
 ) -> (RA, RB) {
-    on_worker(move || match Site::here() {
+    lent(move || match Site::here() {
         Some(site) => site.join(a, b),
         None => (a(), b()),
     })
@@ -102,10 +103,15 @@ fn join_elsewhere<RA: Send, RB: Send>(
 ///
 /// # Panics
 /// If `f` does, or outside of any task if the runtime has shut down.
+#[inline]
 pub(crate) fn on_worker<R: Send>(f: impl FnOnce() -> R + Send) -> R {
-    if Site::here().is_some() {
-        return f();
-    }
+    if Site::here().is_some() { f() } else { lent(f) }
+}
+
+/// Runs `f` on this thread, which is lent a deque if there is one left.
+#[cold]
+#[inline(never)]
+fn lent<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     let shared = spawn::current(|shared, group, member| {
         if member == Member::No && !(shared.phase() == Phase::Open && group.try_enter()) {
             panic!("the runtime has shut down");
