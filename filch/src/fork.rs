@@ -145,7 +145,8 @@ pub(crate) fn width() -> usize {
 /// Tells that work for `pieces` threads is about to be forked here: as many are woken now, at
 /// once, and not one after the other.
 pub(crate) fn announce(pieces: usize) {
-    if pieces < 2 {
+    // J4: who was lent no deque forks nothing, and its worker, if any, is of another lane.
+    if pieces < 2 || Site::here().is_none() {
         return;
     }
     // SAFETY: used within this call only.
