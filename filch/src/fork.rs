@@ -142,15 +142,20 @@ pub(crate) fn width() -> usize {
     })
 }
 
-/// Tells that work for `pieces` threads is about to be forked here: as many are woken now, at
-/// once, and not one after the other.
+/// Tells that work for `pieces` threads is about to be forked here: with the first fork as many are
+/// woken, at once, and not one after the other. Not before it: who is woken too early finds
+/// nothing, perhaps on this very processor while this thread has to wait.
 pub(crate) fn announce(pieces: usize) {
     // J4: who was lent no deque forks nothing, and its worker, if any, is of another lane.
     if pieces < 2 || Site::here().is_none() {
         return;
     }
     // SAFETY: used within this call only.
-    if let Some(worker) = unsafe { Worker::current() } {
+    let Some(worker) = (unsafe { Worker::current() }) else { return };
+    let counts = worker.lane().idle.counts();
+    if counts.sleeping > 0 && counts.searching == 0 {
+        worker.announced.set(pieces - 1);
+    } else {
         worker.shared().notify_many(worker.lane(), pieces - 1);
     }
 }
@@ -184,8 +189,8 @@ impl Site<'_> {
         let index = unsafe { self.deque.push(job.entry().0) };
         // From here on nothing may unwind past the job, be it an event core's waker in `tell`.
         let forked = Forked { job: &job, index };
-        if !self.idle.is_quiet_after_fork() {
-            tell();
+        if !self.idle.is_quiet_after_fork(self.deque.is_light(index)) {
+            self.tell();
         }
         let ra = a(Side::Here);
         mem::forget(forked);
@@ -207,12 +212,16 @@ impl Site<'_> {
     }
 }
 
-/// Wakes whom the fork needs (J3).
-#[cold]
-fn tell() {
-    // SAFETY: used within this call only.
-    if let Some(worker) = unsafe { Worker::current() } {
-        worker.shared().notify(worker.lane());
+impl Site<'_> {
+    /// Wakes whom the fork needs (J3).
+    #[cold]
+    fn tell(&self) {
+        // SAFETY: used within this call only.
+        if let Some(worker) = unsafe { Worker::current() } {
+            // SAFETY: X5, the deque is this thread's.
+            unsafe { self.deque.expect_thieves() };
+            worker.shared().notify_many(worker.lane(), worker.announced.replace(0).max(1));
+        }
     }
 }
 

@@ -97,6 +97,8 @@ pub(crate) struct Worker {
     /// When the worker last woke, fell asleep or told the time.
     since: Cell<Instant>,
     aborting: Cell<bool>,
+    /// Whom the next fork that finds sleepers wakes, if it is the first of a loop; one otherwise, 0.
+    pub(crate) announced: Cell<usize>,
     /// How many calls of a guest may fork (U3).
     pub(crate) forking: Cell<usize>,
 }
@@ -132,6 +134,7 @@ impl Worker {
             pins: Rc::new(()),
             since: Cell::new(shared.clock.now()),
             aborting: Cell::new(false),
+            announced: Cell::new(0),
             forking: Cell::new(0),
             shared,
             index,
