@@ -220,7 +220,10 @@ impl Site<'_> {
         if let Some(worker) = unsafe { Worker::current() } {
             // SAFETY: X5, the deque is this thread's.
             unsafe { self.deque.expect_thieves() };
-            worker.shared().notify_many(worker.lane(), worker.announced.replace(0).max(1));
+            match worker.announced.replace(0) {
+                0 => worker.shared().notify(worker.lane()),
+                others => worker.shared().notify_many(worker.lane(), others),
+            }
         }
     }
 }

@@ -5,7 +5,8 @@
 //!
 //! R1. Judging takes no time: a job that is not ripe is noted, and may be ripe at a later look. All
 //!     victims ripen side by side, and what else may end the search is looked at in between.
-//! R2. While an owner is stuck its oldest job stays the oldest, so it ripens within `LONGEST_WAIT` pauses. One that
+//! R2. While an owner is stuck its oldest job stays the oldest, so it ripens within `LONGEST_WAIT` pauses of
+//!     any thief, and whoever looks again for want of a ripe job pauses in between. One that
 //!     never ripens shows that somebody makes progress.
 //! R3. Jobs below one that was seen to stay are ripe too, and so is everything for a thief that was
 //!     woken for it.
@@ -13,7 +14,7 @@
 //!
 //! Not here: who searches and how long (`steal`).
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 use crate::base::sim;
 
@@ -27,7 +28,7 @@ const MOST_BRIEF: u32 = 3;
 const LONGEST_WAIT: u64 = PAUSES << MOST_BRIEF;
 
 /// What a thief knows of its victims.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Ripeness {
     /// Pauses of this thief so far: the clock of all this.
     clock: Cell<u64>,
@@ -38,7 +39,7 @@ pub(crate) struct Ripeness {
     /// Woken for work that it has not looked for yet (R3).
     woken: Cell<bool>,
     /// By the victim's number.
-    seen: RefCell<Vec<Sighting>>,
+    seen: Box<[Cell<Sighting>]>,
 }
 
 /// The oldest job of a victim, as it was first seen.
@@ -53,6 +54,17 @@ struct Sighting {
 }
 
 impl Ripeness {
+    /// For a lane of so many slots.
+    pub(super) fn new(victims: usize) -> Self {
+        Self {
+            clock: Cell::new(0),
+            due: Cell::new(None),
+            brief: Cell::new(0),
+            woken: Cell::new(false),
+            seen: vec![Cell::default(); victims].into(),
+        }
+    }
+
     /// The thief has paused once.
     pub(super) fn paused(&self) {
         self.clock.set(self.clock.get() + 1);
@@ -68,6 +80,11 @@ impl Ripeness {
         self.brief.set(if brief { MOST_BRIEF.min(self.brief.get() + 1) } else { 0 });
     }
 
+    /// Whether a job was noted that is not ripe yet, since the last [`Ripeness::next_due`].
+    pub(super) fn has_noted(&self) -> bool {
+        self.due.get().is_some()
+    }
+
     /// Pauses until a job may ripen that was noted since the last call.
     pub(super) fn next_due(&self) -> Option<usize> {
         let due = self.due.take()?;
@@ -81,21 +98,20 @@ impl Ripeness {
         }
         let (top, bottom) = bounds;
         let (now, brief) = (self.clock.get(), self.brief.get());
-        let mut seen = self.seen.borrow_mut();
-        if seen.len() <= victim {
-            seen.resize(victim + 1, Sighting::default());
-        }
-        let seen = &mut seen[victim];
+        let mut seen = self.seen[victim].get();
         if brief == 0 && top < seen.ripe_below {
             return true;
         }
         if seen.top != top || seen.top == seen.bottom {
-            *seen = Sighting { top, bottom, at: now, ripe_below: seen.ripe_below };
+            seen = Sighting { top, bottom, at: now, ripe_below: seen.ripe_below };
         }
         let ripens = seen.at + (PAUSES << brief);
         debug_assert!(ripens - seen.at <= LONGEST_WAIT, "R2");
         if now >= ripens {
             seen.ripe_below = seen.bottom;
+        }
+        self.seen[victim].set(seen);
+        if now >= ripens {
             return true;
         }
         self.due.set(Some(self.due.get().map_or(ripens, |due| due.min(ripens))));
@@ -113,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_job_that_stays_ripens_and_so_do_those_below() {
-        let ripeness = Ripeness::default();
+        let ripeness = Ripeness::new(4);
         assert!(!ripeness.judge(3, (5, 8)));
         assert_eq!(ripeness.next_due(), Some(PAUSES as usize));
         after(&ripeness, PAUSES);
@@ -124,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_job_that_is_gone_starts_the_wait_anew() {
-        let ripeness = Ripeness::default();
+        let ripeness = Ripeness::new(4);
         assert!(!ripeness.judge(0, (0, 1)));
         after(&ripeness, PAUSES);
         assert!(!ripeness.judge(0, (1, 2)));
@@ -136,7 +152,7 @@ mod tests {
 
     #[test]
     fn victims_ripen_side_by_side() {
-        let ripeness = Ripeness::default();
+        let ripeness = Ripeness::new(4);
         assert!(!ripeness.judge(0, (0, 1)));
         after(&ripeness, 10);
         assert!(!ripeness.judge(1, (0, 1)));
@@ -150,7 +166,7 @@ mod tests {
 
     #[test]
     fn brief_finds_teach_patience_and_a_wake_makes_it_forgotten() {
-        let ripeness = Ripeness::default();
+        let ripeness = Ripeness::new(4);
         (0..10).for_each(|_| ripeness.learn(true));
         assert!(!ripeness.judge(0, (0, 1)));
         after(&ripeness, LONGEST_WAIT - 1);

@@ -43,8 +43,12 @@ impl Worker {
         }
         match self.next_high().or_else(|| self.sweep()) {
             Some(task) => self.run_found(task),
-            // A pusher is between two instructions, or another taker is at work: let it.
-            None => yield_now(),
+            None => match self.ripeness.next_due() {
+                // R2: it ripens while this worker pauses, and only then.
+                Some(pauses) => (0..pauses).for_each(|_| self.pause()),
+                // A pusher is between two instructions, or another taker is at work: let it.
+                None => yield_now(),
+            },
         }
     }
 

@@ -60,7 +60,8 @@ impl Worker {
         let tries = self.shared().config.tries_among(lane.workers);
         let mut victim = self.victim.get();
         for attempt in 1..=tries {
-            if let Some(found) = self.probe(victim, attempt == tries) {
+            let low = attempt == tries && !self.ripeness.has_noted();
+            if let Some(found) = self.probe(victim, low) {
                 return found;
             }
             victim = self.random_victim();
@@ -82,7 +83,8 @@ impl Worker {
     }
 
     /// What ends a search besides a find: the stop, high tasks, whose pusher relied on us because we
-    /// search, mail, and, when the normal ones have been looked for, low tasks.
+    /// search, mail, and, when the normal ones have been looked for, low tasks; but no low one while a
+    /// normal one ripens.
     fn end_of_search(&self, low: bool) -> Option<Found> {
         if self.is_stopped() {
             return Some(Found::Stop);
@@ -129,7 +131,7 @@ impl Worker {
             if let Some(task) = self.try_all_victims() {
                 return Found::Task(task);
             }
-            if let Some(found) = self.end_of_search(true) {
+            if let Some(found) = self.end_of_search(left == 0 || !self.ripeness.has_noted()) {
                 return found;
             }
         }

@@ -126,7 +126,7 @@ impl Worker {
             streak: Cell::new(0),
             patience: Cell::new(shared.config.explore_yields),
             victim: Cell::new(victim),
-            ripeness: Ripeness::default(),
+            ripeness: Ripeness::new(lane.range.len()),
             searching: Cell::new(false),
             in_lane: Cell::new(false),
             armed: Cell::new(false),
