@@ -6,6 +6,7 @@
 //! P2. Nothing of a group stays in the ledger while the worker sleeps (C4; `find` settled it).
 
 use super::shared::Phase;
+use super::steal::TIRED_GAP;
 use super::worker::Worker;
 use crate::base::shim::yield_now;
 use crate::base::sim;
@@ -44,8 +45,9 @@ impl Worker {
         match self.next_high().or_else(|| self.sweep()) {
             Some(task) => self.run_found(task),
             None => match self.ripeness.next_due() {
-                // R2: it ripens while this worker pauses, and only then.
-                Some(pauses) => (0..pauses).for_each(|_| self.pause()),
+                // R2: it ripens while this worker pauses, and only then. Not sooner than the look is
+                // worth the barrier that it costs.
+                Some(due) => (0..due.max(TIRED_GAP)).for_each(|_| self.pause()),
                 // A pusher is between two instructions, or another taker is at work: let it.
                 None => yield_now(),
             },

@@ -312,6 +312,7 @@ impl Worker {
             }
             Found::Stop => return Served::Stop,
             Found::Nothing => return Served::Nothing,
+            Found::Unripe => {}
         }
         Served::Something
     }
@@ -488,6 +489,7 @@ impl Worker {
         if ran == Ran::Requeue {
             self.requeue(task);
         }
+        self.settle_for_others();
     }
 
     /// Runs a job that this thread has claimed through its handle.
@@ -500,6 +502,7 @@ impl Worker {
         let ran = unsafe { task.execute(start, self.shared.config.poll_budget as u32) };
         debug_assert_eq!(ran, Ran::Settled, "jobs do not yield");
         self.leave_task(entered);
+        self.settle_for_others();
     }
 
     /// Tells the sentry that a task begins, and lets it fork if this worker runs jobs (X5).
@@ -535,13 +538,12 @@ impl Worker {
         let step = if entered.beat % 2 == beat % 2 { 2 } else { 1 };
         // ORDERING: Relaxed, as in `enter_task`.
         slot.beat.store(beat + step, Ordering::Relaxed);
-        self.settle_for_others();
     }
 
     /// C4: what goes on after a task is the worker's loop, which settles before it rests; or a task
     /// that waited, perhaps of another group; or a guest between two calls. Those do not settle.
     #[inline]
-    fn settle_for_others(&self) {
+    pub(super) fn settle_for_others(&self) {
         let group = context::with(|cx| cx.group.get());
         let settles_later =
             if group.is_null() { !self.is_guest() } else { Group::is_in_ledger(group) };
@@ -626,5 +628,7 @@ pub(super) enum Served {
 pub(crate) enum Found {
     Task(RawTask),
     Nothing,
+    /// Jobs of others that do not ripen: no reason to sleep, nor to look more often.
+    Unripe,
     Stop,
 }
