@@ -45,6 +45,8 @@
 //! | call what blocks for long | [`spawn_blocking()`] |
 //! | have jobs with children | [`Job`] |
 //! | make this thread a worker | [`Handle::adopt`] |
+//! | lock, signal, send messages between tasks | [`sync`] |
+//! | wait for the first of several futures, or for all | [`select!`], [`race!`], [`join!`](macro@join), [`try_join!`] |
 //! | let others go first | [`yield_now()`] |
 //! | have a runtime of one's own | [`Runtime`], [`Builder`], [`Handle`], [`Config`] |
 //! | end it | [`Shutdown`], with a [`ShutdownReport`] |
@@ -101,6 +103,8 @@ mod adopt;
 #[cfg(not(loom))]
 pub mod par;
 
+pub mod sync;
+
 #[cfg(not(loom))]
 mod runtime;
 
@@ -142,6 +146,7 @@ mod base;
 /// }
 /// ```
 pub use filch_macros::main;
+pub use filch_macros::{join, race, select, try_join};
 /// ```
 /// #[filch::test]
 /// async fn spawned_task_returns_its_value() {

@@ -24,6 +24,21 @@ pub(crate) fn poll_counted<T>(
     result
 }
 
+/// Tries an operation that counts if it can be done at once; `None` if it cannot, or the budget is
+/// spent. Cheaper than a poll that is ready.
+#[inline]
+pub(crate) fn now<T>(operation: impl FnOnce() -> Option<T>) -> Option<T> {
+    if context::with(|here| here.budget.get()) == 0 {
+        return None;
+    }
+    let result = operation()?;
+    context::with(|here| match here.budget.get() {
+        u32::MAX => {}
+        left => here.budget.set(left - 1),
+    });
+    Some(result)
+}
+
 /// Takes one operation from the running task's budget; `Pending`, with the task queued again,
 /// if none is left. Outside of a task there is no limit.
 fn poll_proceed(cx: &Context<'_>) -> Poll<()> {
