@@ -104,7 +104,7 @@ pub(crate) fn race(input: TokenStream) -> TokenStream {
         Ok(parsed) => parsed,
         Err(error) => return error.into_compile_error(),
     };
-    let value = local("value");
+    let value = local("winner");
     let branch = |future: Expr| Branch {
         pattern: syn::parse_quote!(#value),
         future,

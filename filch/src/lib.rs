@@ -146,7 +146,6 @@ mod base;
 /// }
 /// ```
 pub use filch_macros::main;
-pub use filch_macros::{join, race, select, try_join};
 /// ```
 /// #[filch::test]
 /// async fn spawned_task_returns_its_value() {
@@ -165,6 +164,7 @@ pub use filch_macros::{join, race, select, try_join};
 /// }
 /// ```
 pub use filch_macros::test;
+pub use filch_macros::{join, race, select, try_join};
 
 #[cfg(not(loom))]
 pub use adopt::{AdoptError, Adopted};

@@ -68,9 +68,9 @@ impl Latch {
     pub fn count_down_by(&self, n: usize) {
         // ORDERING: AcqRel; Release pairs with the Acquire in `count`, and with that of the last to
         // count, whose `close` passes on to those who wait what all did before.
-        let before = self.count.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |count| {
-            count.checked_sub(n)
-        });
+        let before = self
+            .count
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |count| count.checked_sub(n));
         match before {
             Ok(before) if before == n => self.gate.close(),
             Ok(_) => {}

@@ -34,10 +34,17 @@
 //! `waiters` is the list of those that wait, `turn` a poll under its lock. `permits` and `raw_mutex` are
 //! words with such a list behind them, modelled with loom; what users see is made of these.
 
+#[cfg_attr(loom, allow(dead_code, reason = "what uses it is not modelled"))]
 mod permits;
+#[cfg_attr(loom, allow(dead_code, reason = "what uses it is not modelled"))]
 mod raw_mutex;
+#[cfg_attr(loom, allow(dead_code, reason = "what uses it is not modelled"))]
 mod turn;
+#[cfg_attr(loom, allow(dead_code, reason = "what uses it is not modelled"))]
 mod waiters;
+
+#[cfg(all(test, loom))]
+mod model;
 
 #[cfg(not(loom))]
 mod barrier;

@@ -102,12 +102,8 @@ impl Permits {
             let rest = word - (need << SHIFT);
             // ORDERING: Acquire pairs with the Release in `give`: what was done under the permit is
             // seen; model: loom_permits_pass_what_was_done_under_them.
-            match self.word.compare_exchange_weak(
-                word,
-                rest,
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            ) {
+            match self.word.compare_exchange_weak(word, rest, Ordering::Acquire, Ordering::Relaxed)
+            {
                 Ok(_) => return Attempt::Taken,
                 Err(now) => word = now,
             }
@@ -132,12 +128,8 @@ impl Permits {
         while word & WAITING == 0 {
             let more = add(word, permits);
             // ORDERING: Release pairs with the Acquire in `try_take` and in `take_or_wait`.
-            match self.word.compare_exchange_weak(
-                word,
-                more,
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
+            match self.word.compare_exchange_weak(word, more, Ordering::Release, Ordering::Relaxed)
+            {
                 Ok(_) => return,
                 Err(now) => word = now,
             }
@@ -212,12 +204,7 @@ impl Permits {
             };
             // ORDERING: AcqRel; Acquire as in `try_take`. With WAITING the next giver comes for the
             // lock, or has given before and we have seen it: one word, no second look is needed.
-            match self.word.compare_exchange_weak(
-                word,
-                next,
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            ) {
+            match self.word.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return attempt,
                 Err(now) => word = now,
             }

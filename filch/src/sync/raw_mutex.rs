@@ -31,6 +31,7 @@ const TOLD: usize = 4;
 const DUE: usize = 8;
 
 /// How long others may go first. Guessed: many times what a wake takes.
+#[cfg(not(loom))]
 const PATIENCE: Duration = Duration::from_micros(500);
 
 /// See the file header.
@@ -38,6 +39,8 @@ const PATIENCE: Duration = Duration::from_micros(500);
 pub(super) struct Raw {
     word: AtomicUsize,
     queue: Mutex<Waiters<Entry>>,
+    #[cfg(loom)]
+    patience: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -60,11 +63,12 @@ impl Entry {
         Self { ticket, ..self }
     }
 
-    fn is_due(&self) -> bool {
-        sim::now().saturating_duration_since(self.since) >= PATIENCE
+    fn is_due(&self, patience: Duration) -> bool {
+        sim::now().saturating_duration_since(self.since) >= patience
     }
 }
 
+#[cfg(not(loom))]
 impl Default for Raw {
     fn default() -> Self {
         Self::new()
@@ -77,9 +81,17 @@ impl Raw {
         Self { word: AtomicUsize::new(0), queue: Mutex::new(Waiters::new()) }
     }
 
+    /// One whose waiters are due after so long, for models.
     #[cfg(loom)]
-    pub(super) fn new() -> Self {
-        Self { word: AtomicUsize::new(0), queue: Mutex::new(Waiters::new()) }
+    fn with_patience(patience: Duration) -> Self {
+        Self { word: AtomicUsize::new(0), queue: Mutex::new(Waiters::new()), patience }
+    }
+
+    fn patience(&self) -> Duration {
+        #[cfg(loom)]
+        return self.patience;
+        #[cfg(not(loom))]
+        PATIENCE
     }
 
     /// Takes the lock if it is free (M1).
@@ -140,7 +152,7 @@ impl Raw {
             let word = self.word.load(Ordering::Relaxed);
             let next = match queue.front() {
                 None => 0,
-                Some(_) if word & DUE != 0 => hand_over(queue, turn),
+                Some(_) if word & DUE != 0 => hand_over(queue, turn, self.patience()),
                 Some(_) if word & TOLD != 0 => WAITING | TOLD,
                 Some(_) => tell_first(queue, turn),
             };
@@ -180,7 +192,7 @@ impl Raw {
         let taken = match clone {
             None => self.try_lock(),
             Some(_) => {
-                let due = if entry.is_due() { DUE } else { 0 };
+                let due = if entry.is_due(self.patience()) { DUE } else { 0 };
                 self.try_lock_or(|word| word & !TOLD | due)
             }
         };
@@ -208,12 +220,8 @@ impl Raw {
             let next = if free { word | LOCKED } else { change(word) };
             // ORDERING: Acquire as in `try_lock`. In the other case the one word decides: the next
             // release sees the flag, or came before and the lock is free.
-            match self.word.compare_exchange_weak(
-                word,
-                next,
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            ) {
+            match self.word.compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed)
+            {
                 Ok(_) => return free,
                 Err(now) => word = now,
             }
@@ -246,13 +254,13 @@ fn tell_first(queue: &mut Waiters<Entry>, turn: &mut Turn) -> usize {
 }
 
 /// Under the queue's lock: the first has the lock now; what the word is to be.
-fn hand_over(queue: &mut Waiters<Entry>, turn: &mut Turn) -> usize {
+fn hand_over(queue: &mut Waiters<Entry>, turn: &mut Turn, patience: Duration) -> usize {
     let (_, entry) = queue.front().expect("M3");
     let owns = entry.with(Ticket::Owns);
     turn.wakers.push(queue.pop_front(owns).flatten());
     match queue.front() {
         None => LOCKED,
-        Some((_, next)) if next.is_due() => LOCKED | WAITING | DUE,
+        Some((_, next)) if next.is_due(patience) => LOCKED | WAITING | DUE,
         Some(_) => LOCKED | WAITING,
     }
 }

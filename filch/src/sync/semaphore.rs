@@ -267,10 +267,7 @@ impl Semaphore {
     ///
     /// # Errors
     /// If the semaphore is closed.
-    pub fn blocking_acquire_many(
-        &self,
-        permits: u32,
-    ) -> Result<SemaphorePermit<'_>, AcquireError> {
+    pub fn blocking_acquire_many(&self, permits: u32) -> Result<SemaphorePermit<'_>, AcquireError> {
         coop::block_on(self.permits.take(permits as usize)).map_err(|_| AcquireError(()))?;
         Ok(SemaphorePermit { semaphore: self, permits })
     }

@@ -149,17 +149,11 @@ impl<L> Drop for Until<'_, L> {
     }
 }
 
-async fn until<R>(
-    waiters: &Mutex<Waiters<bool>>,
-    look: impl FnMut() -> Option<R> + Unpin,
-) -> R {
+async fn until<R>(waiters: &Mutex<Waiters<bool>>, look: impl FnMut() -> Option<R> + Unpin) -> R {
     coop::counted(Until::new(waiters, look)).await
 }
 
-fn block_until<R>(
-    waiters: &Mutex<Waiters<bool>>,
-    look: impl FnMut() -> Option<R> + Unpin,
-) -> R {
+fn block_until<R>(waiters: &Mutex<Waiters<bool>>, look: impl FnMut() -> Option<R> + Unpin) -> R {
     coop::block_on(Until::new(waiters, look))
 }
 
