@@ -73,15 +73,6 @@ pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Awaits several futures at once, and runs the code of the first that is ready.
 ///
-/// ```ignore
-/// filch::select! {
-///     message = receiver.recv() => handle(message),
-///     Some(line) = lines.next(), if wants_lines => println!("{line}"),
-///     () = &mut deadline => return,
-///     else => unreachable!(),
-/// }
-/// ```
-///
 /// A branch is `pattern = future, if condition => expression`. If the condition is false, the future is not
 /// even made. If the value does not match the pattern, the branch is disabled and the others go on. If all are
 /// disabled, `else` is evaluated. All futures are dropped before the expression is evaluated; it is part of
@@ -105,10 +96,6 @@ pub fn select(input: TokenStream) -> TokenStream {
 
 /// Awaits several futures of one type of value at once: the value of the first that is ready.
 ///
-/// ```ignore
-/// let answer = filch::race!(ask(server_a), ask(server_b));
-/// ```
-///
 /// Fair unless `biased;` comes first. The others are dropped; for cancel safety see [`macro@select`].
 #[proc_macro]
 pub fn race(input: TokenStream) -> TokenStream {
@@ -117,10 +104,6 @@ pub fn race(input: TokenStream) -> TokenStream {
 
 /// Awaits all futures, in one task, and gives a tuple of their values.
 ///
-/// ```ignore
-/// let (a, b) = filch::join!(fetch(1), fetch(2));
-/// ```
-///
 /// They take turns on one thread; to run them at the same time, spawn them.
 #[proc_macro]
 pub fn join(input: TokenStream) -> TokenStream {
@@ -128,10 +111,6 @@ pub fn join(input: TokenStream) -> TokenStream {
 }
 
 /// Awaits all futures, in one task, and gives a tuple of their values; or the first error, dropping the rest.
-///
-/// ```ignore
-/// let (a, b) = filch::try_join!(fetch(1), fetch(2))?;
-/// ```
 ///
 /// For cancel safety see [`macro@select`].
 #[proc_macro]

@@ -63,7 +63,7 @@
 //!
 //! # Not yet
 //!
-//! There is no I/O and there are no timers, so a future waits for handles, channels and other wakers
+//! There is no I/O and there are no timers, so a future waits for handles, [`sync`] and other wakers
 //! only. There is no task graph. There are no cargo features.
 
 extern crate self as filch;
@@ -164,7 +164,52 @@ pub use filch_macros::main;
 /// }
 /// ```
 pub use filch_macros::test;
-pub use filch_macros::{join, race, select, try_join};
+/// ```
+/// use filch::sync::{Notify, mpmc};
+/// # filch::block_on(async {
+/// let (sender, receiver) = mpmc::bounded(1);
+/// let stop = Notify::new();
+/// sender.send(1).await.unwrap();
+/// let mut seen = 0;
+/// loop {
+///     filch::select! {
+///         biased;
+///         Ok(number) = receiver.recv(), if seen == 0 => {
+///             seen = number;
+///             stop.notify_one();
+///         }
+///         () = stop.notified() => break,
+///         else => unreachable!("one of them is always waited for"),
+///     }
+/// }
+/// assert_eq!(seen, 1);
+/// # });
+/// ```
+pub use filch_macros::select;
+
+/// ```
+/// # filch::block_on(async {
+/// let winner = filch::race!(std::future::pending(), std::future::ready("first"));
+/// assert_eq!(winner, "first");
+/// # });
+/// ```
+pub use filch_macros::race;
+
+/// ```
+/// # filch::block_on(async {
+/// assert_eq!(filch::join!(async { 1 }, async { "two" }), (1, "two"));
+/// # });
+/// ```
+pub use filch_macros::join;
+
+/// ```
+/// # filch::block_on(async {
+/// let both = filch::try_join!(async { Ok(1) }, async { Err::<(), _>("no") });
+/// assert_eq!(both, Err("no"));
+/// # });
+/// ```
+pub use filch_macros::try_join;
+
 
 #[cfg(not(loom))]
 pub use adopt::{AdoptError, Adopted};
