@@ -147,24 +147,6 @@ mod base;
 /// ```
 pub use filch_macros::main;
 /// ```
-/// #[filch::test]
-/// async fn spawned_task_returns_its_value() {
-///     assert_eq!(filch::spawn(async { 7 }).await, 7);
-/// }
-///
-/// #[filch::test(sim, seeds = 200)]
-/// fn both_halves_run_whatever_the_order() {
-///     assert_eq!(filch::join(|| 1, || 2), (1, 2));
-/// }
-///
-/// #[filch::test(single_thread)]
-/// #[should_panic(expected = "boom")]
-/// async fn panic_reaches_the_test() {
-///     filch::spawn(async { panic!("boom") }).await
-/// }
-/// ```
-pub use filch_macros::test;
-/// ```
 /// use filch::sync::{Notify, mpmc};
 /// # filch::block_on(async {
 /// let (sender, receiver) = mpmc::bounded(1);
@@ -186,6 +168,24 @@ pub use filch_macros::test;
 /// # });
 /// ```
 pub use filch_macros::select;
+/// ```
+/// #[filch::test]
+/// async fn spawned_task_returns_its_value() {
+///     assert_eq!(filch::spawn(async { 7 }).await, 7);
+/// }
+///
+/// #[filch::test(sim, seeds = 200)]
+/// fn both_halves_run_whatever_the_order() {
+///     assert_eq!(filch::join(|| 1, || 2), (1, 2));
+/// }
+///
+/// #[filch::test(single_thread)]
+/// #[should_panic(expected = "boom")]
+/// async fn panic_reaches_the_test() {
+///     filch::spawn(async { panic!("boom") }).await
+/// }
+/// ```
+pub use filch_macros::test;
 
 /// ```
 /// # filch::block_on(async {
@@ -209,7 +209,6 @@ pub use filch_macros::join;
 /// # });
 /// ```
 pub use filch_macros::try_join;
-
 
 #[cfg(not(loom))]
 pub use adopt::{AdoptError, Adopted};
