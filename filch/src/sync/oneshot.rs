@@ -236,7 +236,7 @@ impl<T> Receiver<T> {
         }
         let mut state = lock(&self.channel);
         match (state.message.take(), state.end) {
-            (None, End::Open) => return Err(TryRecvError::Empty),
+            (None, End::Open) => Err(TryRecvError::Empty),
             (message, _) => {
                 self.is_terminated = true;
                 message.ok_or(TryRecvError::Closed)
