@@ -240,12 +240,13 @@ fn poll_all(
 ) -> TokenStream {
     quote! {
         let mut waits = false;
-        let start: usize = #start;
-        for turn in 0..#count {
-            match (start + turn) % #count {
+        let mut turn: usize = #start;
+        for _ in 0..#count {
+            match turn {
                 #(#arms)*
                 _ => ::std::unreachable!(),
             }
+            turn = if turn + 1 == #count { 0 } else { turn + 1 };
         }
         if waits {
             return ::std::task::Poll::Pending;
@@ -283,7 +284,15 @@ pub(crate) fn join(kind: Join, input: TokenStream) -> TokenStream {
             },
         })
     });
-    let polls = poll_all(count, &quote! { { #first = #first % #count + 1; #first - 1 } }, arms);
+    let polls = poll_all(
+        count,
+        &quote! {{
+            let start = #first;
+            #first = if start + 1 == #count { 0 } else { start + 1 };
+            start
+        }},
+        arms,
+    );
     let taken = quote! { (#(#outputs.take().expect("polled after it was ready"),)*) };
     let done = match kind {
         Join::All => taken,
