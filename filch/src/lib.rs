@@ -102,6 +102,9 @@ mod adopt;
 pub mod par;
 
 #[cfg(not(loom))]
+pub mod time;
+
+#[cfg(not(loom))]
 mod runtime;
 
 #[cfg(not(loom))]
@@ -128,7 +131,6 @@ mod idle;
 mod observe;
 mod pool;
 mod queue;
-#[cfg(not(loom))]
 mod timer;
 
 // What all of them stand on.

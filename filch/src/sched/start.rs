@@ -53,6 +53,7 @@ impl Drop for Missing {
 pub(crate) fn start(parts: Parts) -> Result<Arc<Shared>, BuildError> {
     barrier::init();
     let shared = Shared::new(parts);
+    shared.follow_clock();
     match shared.start_all() {
         Ok(()) => Ok(shared),
         Err(error) => {
@@ -168,6 +169,7 @@ impl Shared {
             }
         }
         self.clear_queues();
+        self.close_wheels();
     }
 
     /// Takes the tombstones of claimed jobs out of the queues. No thread is left, and no task.

@@ -301,6 +301,7 @@ impl Worker {
         self.events();
         self.inbound();
         self.run_private();
+        self.fire_timers();
         self.run_local();
         if self.tick.get() != before {
             self.tune(self.tick.get() - before);
@@ -316,6 +317,12 @@ impl Worker {
             Found::Nothing => return Served::Nothing,
         }
         Served::Something
+    }
+
+    /// The last look at the clock.
+    #[inline]
+    pub(super) fn time(&self) -> Instant {
+        self.since.get()
     }
 
     /// Reads how far the end has come.

@@ -1,0 +1,299 @@
+//! The wheel: timers in slots, by the digits of the tick at which they are due. Pure data.
+//!
+//! Ticks are numbers of base 64. An entry lies at the level of the highest digit in which its tick
+//! differs from `elapsed`, in the slot of that digit's value; so the lowest level holds the nearest
+//! entries, and the first used slot of a level comes before its others. When `elapsed` reaches a
+//! slot, what is due goes out and the rest moves to lower levels.
+//!
+//! ```text
+//!   level 0   64 slots of 1 tick (8.2 µs)      what is due in this half millisecond
+//!   level 1   64 slots of 64 ticks             ... in these 34 ms
+//!   level 2   64 slots of 64² ticks            ... in these 2.1 s
+//!   ...
+//!   level 8                                    ... in 584 years
+//! ```
+//!
+//! W1. An entry is in one list at most; its links are touched through the wheel's `&mut` only.
+//! W2. Level and slot of an entry follow from its tick and `elapsed`, as above; but entries of the
+//!     slot that `cut` names may be of lower levels, because moving them was interrupted.
+//! W3. A bit of `occupied` is set exactly while the slot's list is not empty, one of `levels`
+//!     exactly while the level has such a slot.
+//! W4. `least` of a used slot is no later than any of its entries, so sleeping until the first slot's
+//!     is never too long; if that entry has gone, one look for nothing puts it right.
+//! W5. A deadline is rounded up to a tick and the time down: nothing is early, and who wakes at
+//!     [`Wheel::nearest`] finds something due or a later `nearest`.
+//!
+//! Not here: locks, wakers, clocks.
+
+use std::ptr::NonNull;
+
+use crate::base::shim::UnsafeCell;
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+/// A tick is 2¹³ ns, 8.2 µs: rounding costs half of it on average, far less than the wake-up of a
+/// thread. Guessed.
+pub(crate) const TICK_BITS: u32 = 13;
+
+const DIGIT_BITS: u32 = 6;
+const SLOTS: usize = 1 << DIGIT_BITS;
+const LEVELS: usize = (u64::BITS - TICK_BITS).div_ceil(DIGIT_BITS) as usize;
+const _: () =
+    assert!(DIGIT_BITS as usize * LEVELS < u64::BITS as usize, "every digit can be shifted out");
+
+/// Nanoseconds that no timer is due at.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// The latest deadline, in nanoseconds: the tick that it is rounded up to has a time.
+pub(crate) const LATEST: u64 = (NEVER >> TICK_BITS) << TICK_BITS;
+
+/// What is put into a wheel.
+///
+/// # Safety
+/// `node` returns the same cell at every call.
+pub(crate) unsafe trait Linked: Sized {
+    fn node(&self) -> &UnsafeCell<Node<Self>>;
+}
+
+/// The wheel's part of an entry.
+#[derive(Debug)]
+pub(crate) struct Node<E> {
+    prev: Option<NonNull<E>>,
+    next: Option<NonNull<E>>,
+    /// The tick at which it is due.
+    tick: u64,
+    level: u8,
+    slot: u8,
+}
+
+impl<E> Node<E> {
+    pub(crate) const fn new() -> Self {
+        Self { prev: None, next: None, tick: 0, level: 0, slot: 0 }
+    }
+}
+
+struct Slot<E> {
+    head: Option<NonNull<E>>,
+    tail: Option<NonNull<E>>,
+    /// W4.
+    least: u64,
+}
+
+struct Level<E> {
+    /// W3.
+    occupied: u64,
+    slots: [Slot<E>; SLOTS],
+}
+
+pub(crate) struct Wheel<E> {
+    /// The tick up to which everything due has gone out.
+    elapsed: u64,
+    /// W3.
+    levels_used: u16,
+    /// The level of a slot whose entries were not all moved (W2); `elapsed` is inside of that slot.
+    cut: Option<u8>,
+    levels: Box<[Level<E>; LEVELS]>,
+}
+
+/// What became of an insertion.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Inserted {
+    /// It is in the wheel.
+    Waits,
+    /// It is due already, and not in the wheel.
+    Due,
+}
+
+/// What is due.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Popped<E> {
+    /// This entry, which is out of the wheel.
+    Entry(NonNull<E>),
+    /// Nothing more.
+    Nothing,
+    /// Perhaps something; but enough has been moved for now.
+    Later,
+}
+
+// SAFETY: W1, entries are touched through `&mut` only, and those who insert them see to it that
+// they may be touched from any thread.
+unsafe impl<E: Sync> Send for Wheel<E> {}
+
+impl<E: Linked> Wheel<E> {
+    pub(crate) fn new() -> Self {
+        let level = || Level {
+            occupied: 0,
+            slots: [const { Slot { head: None, tail: None, least: 0 } }; SLOTS],
+        };
+        let levels: Box<[Level<E>]> = (0..LEVELS).map(|_| level()).collect();
+        let Ok(levels) = levels.try_into() else { unreachable!("as many as there are levels") };
+        Self { elapsed: 0, levels_used: 0, cut: None, levels }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.levels_used == 0
+    }
+
+    /// The time, in nanoseconds, at which the wheel should be looked at next (W4, W5).
+    pub(crate) fn nearest(&self) -> u64 {
+        if self.cut.is_some() {
+            return self.elapsed << TICK_BITS;
+        }
+        match self.first() {
+            Some((level, slot)) => self.levels[level].slots[slot].least << TICK_BITS,
+            None => NEVER,
+        }
+    }
+
+    /// The used slot with the earliest entries, the one that `cut` names apart.
+    fn first(&self) -> Option<(usize, usize)> {
+        if self.levels_used == 0 {
+            return None;
+        }
+        let level = self.levels_used.trailing_zeros() as usize;
+        Some((level, self.levels[level].occupied.trailing_zeros() as usize))
+    }
+
+    /// Puts an entry into the wheel, to be due at `deadline`, which is at most [`LATEST`]. `now` is
+    /// not in the future; both are in nanoseconds.
+    ///
+    /// # Safety
+    /// The entry is in no wheel, and stays where it is until it is out of this one.
+    pub(crate) unsafe fn insert(&mut self, entry: NonNull<E>, deadline: u64, now: u64) -> Inserted {
+        debug_assert!(deadline <= LATEST, "no timer is due then");
+        if self.is_empty() && self.cut.is_none() {
+            // Nothing is passed over (W2), and the nearer `elapsed`, the lower the level.
+            self.elapsed = self.elapsed.max(now >> TICK_BITS);
+        }
+        let tick = deadline.div_ceil(1 << TICK_BITS);
+        if tick <= self.elapsed {
+            return Inserted::Due;
+        }
+        // SAFETY: by the caller's promise.
+        unsafe { self.place(entry, tick) };
+        Inserted::Waits
+    }
+
+    /// Takes an entry out.
+    ///
+    /// # Safety
+    /// The entry is in this wheel.
+    pub(crate) unsafe fn remove(&mut self, entry: NonNull<E>) {
+        // SAFETY: by the caller's promise.
+        let (prev, next, level, slot) = unsafe {
+            with_node(entry, |node| {
+                (node.prev, node.next, usize::from(node.level), usize::from(node.slot))
+            })
+        };
+        match prev {
+            // SAFETY: W1, neighbours are in the list.
+            Some(prev) => unsafe { with_node(prev, |node| node.next = next) },
+            None => self.levels[level].slots[slot].head = next,
+        }
+        match next {
+            // SAFETY: W1, as above.
+            Some(next) => unsafe { with_node(next, |node| node.prev = prev) },
+            None => self.levels[level].slots[slot].tail = prev,
+        }
+        if prev.is_none() && next.is_none() {
+            self.mark_empty(level, slot);
+        }
+    }
+
+    /// Takes out one entry that is due at `now`, in nanoseconds. Each entry that is moved to a lower
+    /// level takes one from `moves`.
+    pub(crate) fn pop(&mut self, now: u64, moves: &mut usize) -> Popped<E> {
+        let now = now >> TICK_BITS;
+        loop {
+            let (level, slot) = match self.cut {
+                Some(level) => (usize::from(level), digit(self.elapsed, level.into())),
+                None => match self.first() {
+                    Some((level, slot)) if self.start_of(level, slot) <= now => {
+                        self.elapsed = self.elapsed.max(self.start_of(level, slot));
+                        (level, slot)
+                    }
+                    _ => {
+                        self.elapsed = self.elapsed.max(now);
+                        return Popped::Nothing;
+                    }
+                },
+            };
+            self.cut = Some(level as u8);
+            while let Some(entry) = self.levels[level].slots[slot].head {
+                // SAFETY: W1, it is in a list of ours.
+                let tick = unsafe { with_node(entry, |node| node.tick) };
+                if tick > now && *moves == 0 {
+                    return Popped::Later;
+                }
+                // SAFETY: as above.
+                unsafe { self.remove(entry) };
+                if tick <= now {
+                    return Popped::Entry(entry);
+                }
+                *moves -= 1;
+                // SAFETY: it is out, and stays where it is as long as it is in the wheel.
+                unsafe { self.place(entry, tick) };
+            }
+            self.cut = None;
+        }
+    }
+
+    /// The first tick of a slot.
+    fn start_of(&self, level: usize, slot: usize) -> u64 {
+        let below = DIGIT_BITS * level as u32;
+        let above = below + DIGIT_BITS;
+        (self.elapsed >> above << above) | (slot as u64) << below
+    }
+
+    /// Appends an entry to the list where it belongs (W2).
+    ///
+    /// # Safety
+    /// As `insert`; `tick` is later than `elapsed`.
+    unsafe fn place(&mut self, entry: NonNull<E>, tick: u64) {
+        debug_assert!(tick > self.elapsed);
+        let level = ((u64::BITS - 1 - (tick ^ self.elapsed).leading_zeros()) / DIGIT_BITS) as usize;
+        let index = digit(tick, level);
+        let slot = &mut self.levels[level].slots[index];
+        let tail = slot.tail.replace(entry);
+        match tail {
+            Some(tail) => {
+                slot.least = slot.least.min(tick);
+                // SAFETY: W1, it is in the list.
+                unsafe { with_node(tail, |node| node.next = Some(entry)) };
+            }
+            None => {
+                slot.head = Some(entry);
+                slot.least = tick;
+                self.levels[level].occupied |= 1 << index;
+                self.levels_used |= 1 << level;
+            }
+        }
+        let node = Node { prev: tail, next: None, tick, level: level as u8, slot: index as u8 };
+        // SAFETY: by the caller's promise nobody else touches it.
+        unsafe { with_node(entry, |place| *place = node) };
+    }
+
+    /// W3.
+    fn mark_empty(&mut self, level: usize, slot: usize) {
+        self.levels[level].occupied &= !(1 << slot);
+        if self.levels[level].occupied == 0 {
+            self.levels_used &= !(1 << level);
+        }
+    }
+}
+
+fn digit(tick: u64, level: usize) -> usize {
+    (tick >> (DIGIT_BITS * level as u32)) as usize % SLOTS
+}
+
+/// # Safety
+/// The entry is there, and nobody else touches its node.
+unsafe fn with_node<E: Linked, R>(entry: NonNull<E>, f: impl FnOnce(&mut Node<E>) -> R) -> R {
+    // SAFETY: by the caller's promise.
+    let entry = unsafe { entry.as_ref() };
+    // SAFETY: by the caller's promise.
+    entry.node().with_mut(|node| f(unsafe { &mut *node }))
+}
