@@ -1,27 +1,31 @@
-//! The wheel: timers in slots, by the digits of the tick at which they are due. Pure data.
+//! The wheel: timers in slots, by the digits of their deadlines. Pure data.
 //!
-//! Ticks are numbers of base 64. An entry lies at the level of the highest digit in which its tick
-//! differs from `elapsed`, in the slot of that digit's value; so the lowest level holds the nearest
-//! entries, and the first used slot of a level comes before its others. When `elapsed` reaches a
-//! slot, what is due goes out and the rest moves to lower levels.
+//! Time is counted in nanoseconds, in digits of base 64. An entry lies at the level of the highest digit
+//! in which its deadline differs from `elapsed`, in the slot of that digit's value; so the lowest level
+//! holds the nearest entries, and the first used slot of a level comes before its others. When
+//! `elapsed` reaches a slot, what is due goes out and the rest moves to lower levels.
 //!
 //! ```text
-//!   level 0   64 slots of 1 tick (8.2 µs)      what is due in this half millisecond
-//!   level 1   64 slots of 64 ticks             ... in these 34 ms
-//!   level 2   64 slots of 64² ticks            ... in these 2.1 s
+//!   level 0    slots of 1 ns      what is due in these 64 ns
+//!   level 1    slots of 64 ns     ... in these 4 µs
+//!   level 2    slots of 4 µs      ... in these 262 µs
+//!   level 3    slots of 262 µs    ... in these 17 ms
+//!   level 4    slots of 17 ms     ... in this second
 //!   ...
-//!   level 8                                    ... in 584 years
+//!   level 10   slots of 37 years  ... in 584 years
 //! ```
 //!
+//! So deadlines are exact. The lowest levels cost nothing: what is due when its slot is reached goes out
+//! without moving on, and between two looks at the wheel microseconds pass.
+//!
 //! W1. An entry is in one list at most; its links are touched through the wheel's `&mut` only.
-//! W2. Level and slot of an entry follow from its tick and `elapsed`, as above; but entries of the
+//! W2. Level and slot of an entry follow from its deadline and `elapsed`, as above; but entries of the
 //!     slot that `cut` names may be of lower levels, because moving them was interrupted.
 //! W3. A bit of `occupied` is set exactly while the slot's list is not empty, one of `levels`
 //!     exactly while the level has such a slot.
 //! W4. `least` of a used slot is no later than any of its entries, so sleeping until the first slot's
 //!     is never too long; if that entry has gone, one look for nothing puts it right.
-//! W5. A deadline is rounded up to a tick and the time down: nothing is early, and who wakes at
-//!     [`Wheel::nearest`] finds something due or a later `nearest`.
+//! W5. Nothing is early, and who looks at [`Wheel::nearest`] finds something due or a later `nearest`.
 //!
 //! Not here: locks, wakers, clocks.
 
@@ -32,21 +36,15 @@ use crate::base::shim::UnsafeCell;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-/// A tick is 2¹³ ns, 8.2 µs: rounding costs half of it on average, far less than the wake-up of a
-/// thread. Guessed.
-pub(crate) const TICK_BITS: u32 = 13;
-
 const DIGIT_BITS: u32 = 6;
 const SLOTS: usize = 1 << DIGIT_BITS;
-const LEVELS: usize = (u64::BITS - TICK_BITS).div_ceil(DIGIT_BITS) as usize;
-const _: () =
-    assert!(DIGIT_BITS as usize * LEVELS < u64::BITS as usize, "every digit can be shifted out");
+const LEVELS: usize = u64::BITS.div_ceil(DIGIT_BITS) as usize;
 
 /// Nanoseconds that no timer is due at.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// The latest deadline, in nanoseconds: the tick that it is rounded up to has a time.
-pub(crate) const LATEST: u64 = (NEVER >> TICK_BITS) << TICK_BITS;
+/// The latest deadline.
+pub(crate) const LATEST: u64 = NEVER - 1;
 
 /// What is put into a wheel.
 ///
@@ -61,15 +59,14 @@ pub(crate) unsafe trait Linked: Sized {
 pub(crate) struct Node<E> {
     prev: Option<NonNull<E>>,
     next: Option<NonNull<E>>,
-    /// The tick at which it is due.
-    tick: u64,
+    deadline: u64,
     level: u8,
     slot: u8,
 }
 
 impl<E> Node<E> {
     pub(crate) const fn new() -> Self {
-        Self { prev: None, next: None, tick: 0, level: 0, slot: 0 }
+        Self { prev: None, next: None, deadline: 0, level: 0, slot: 0 }
     }
 }
 
@@ -87,7 +84,7 @@ struct Level<E> {
 }
 
 pub(crate) struct Wheel<E> {
-    /// The tick up to which everything due has gone out.
+    /// The time up to which everything due has gone out.
     elapsed: u64,
     /// W3.
     levels_used: u16,
@@ -140,10 +137,10 @@ impl<E: Linked> Wheel<E> {
     /// The time, in nanoseconds, at which the wheel should be looked at next (W4, W5).
     pub(crate) fn nearest(&self) -> u64 {
         if self.cut.is_some() {
-            return self.elapsed << TICK_BITS;
+            return self.elapsed;
         }
         match self.first() {
-            Some((level, slot)) => self.levels[level].slots[slot].least << TICK_BITS,
+            Some((level, slot)) => self.levels[level].slots[slot].least,
             None => NEVER,
         }
     }
@@ -158,7 +155,7 @@ impl<E: Linked> Wheel<E> {
     }
 
     /// Puts an entry into the wheel, to be due at `deadline`, which is at most [`LATEST`]. `now` is
-    /// not in the future; both are in nanoseconds.
+    /// not in the future.
     ///
     /// # Safety
     /// The entry is in no wheel, and stays where it is until it is out of this one.
@@ -166,14 +163,13 @@ impl<E: Linked> Wheel<E> {
         debug_assert!(deadline <= LATEST, "no timer is due then");
         if self.is_empty() && self.cut.is_none() {
             // Nothing is passed over (W2), and the nearer `elapsed`, the lower the level.
-            self.elapsed = self.elapsed.max(now >> TICK_BITS);
+            self.elapsed = self.elapsed.max(now);
         }
-        let tick = deadline.div_ceil(1 << TICK_BITS);
-        if tick <= self.elapsed {
+        if deadline <= self.elapsed {
             return Inserted::Due;
         }
         // SAFETY: by the caller's promise.
-        unsafe { self.place(entry, tick) };
+        unsafe { self.place(entry, deadline) };
         Inserted::Waits
     }
 
@@ -203,10 +199,9 @@ impl<E: Linked> Wheel<E> {
         }
     }
 
-    /// Takes out one entry that is due at `now`, in nanoseconds. Each entry that is moved to a lower
-    /// level takes one from `moves`.
+    /// Takes out one entry that is due at `now`. Each entry that is moved to a lower level takes one
+    /// from `moves`.
     pub(crate) fn pop(&mut self, now: u64, moves: &mut usize) -> Popped<E> {
-        let now = now >> TICK_BITS;
         loop {
             let (level, slot) = match self.cut {
                 Some(level) => (usize::from(level), digit(self.elapsed, level.into())),
@@ -224,54 +219,57 @@ impl<E: Linked> Wheel<E> {
             self.cut = Some(level as u8);
             while let Some(entry) = self.levels[level].slots[slot].head {
                 // SAFETY: W1, it is in a list of ours.
-                let tick = unsafe { with_node(entry, |node| node.tick) };
-                if tick > now && *moves == 0 {
+                let deadline = unsafe { with_node(entry, |node| node.deadline) };
+                if deadline > now && *moves == 0 {
                     return Popped::Later;
                 }
                 // SAFETY: as above.
                 unsafe { self.remove(entry) };
-                if tick <= now {
+                if deadline <= now {
                     return Popped::Entry(entry);
                 }
                 *moves -= 1;
                 // SAFETY: it is out, and stays where it is as long as it is in the wheel.
-                unsafe { self.place(entry, tick) };
+                unsafe { self.place(entry, deadline) };
             }
             self.cut = None;
         }
     }
 
-    /// The first tick of a slot.
+    /// The time at which a slot begins.
     fn start_of(&self, level: usize, slot: usize) -> u64 {
         let below = DIGIT_BITS * level as u32;
         let above = below + DIGIT_BITS;
-        (self.elapsed >> above << above) | (slot as u64) << below
+        // Above the highest level there is nothing.
+        let above = if above < u64::BITS { self.elapsed >> above << above } else { 0 };
+        above | (slot as u64) << below
     }
 
     /// Appends an entry to the list where it belongs (W2).
     ///
     /// # Safety
-    /// As `insert`; `tick` is later than `elapsed`.
-    unsafe fn place(&mut self, entry: NonNull<E>, tick: u64) {
-        debug_assert!(tick > self.elapsed);
-        let level = ((u64::BITS - 1 - (tick ^ self.elapsed).leading_zeros()) / DIGIT_BITS) as usize;
-        let index = digit(tick, level);
+    /// As `insert`; the deadline is later than `elapsed`.
+    unsafe fn place(&mut self, entry: NonNull<E>, deadline: u64) {
+        debug_assert!(deadline > self.elapsed);
+        let highest = u64::BITS - 1 - (deadline ^ self.elapsed).leading_zeros();
+        let level = (highest / DIGIT_BITS) as usize;
+        let index = digit(deadline, level);
         let slot = &mut self.levels[level].slots[index];
         let tail = slot.tail.replace(entry);
         match tail {
             Some(tail) => {
-                slot.least = slot.least.min(tick);
+                slot.least = slot.least.min(deadline);
                 // SAFETY: W1, it is in the list.
                 unsafe { with_node(tail, |node| node.next = Some(entry)) };
             }
             None => {
                 slot.head = Some(entry);
-                slot.least = tick;
+                slot.least = deadline;
                 self.levels[level].occupied |= 1 << index;
                 self.levels_used |= 1 << level;
             }
         }
-        let node = Node { prev: tail, next: None, tick, level: level as u8, slot: index as u8 };
+        let node = Node { prev: tail, next: None, deadline, level: level as u8, slot: index as u8 };
         // SAFETY: by the caller's promise nobody else touches it.
         unsafe { with_node(entry, |place| *place = node) };
     }
@@ -285,8 +283,8 @@ impl<E: Linked> Wheel<E> {
     }
 }
 
-fn digit(tick: u64, level: usize) -> usize {
-    (tick >> (DIGIT_BITS * level as u32)) as usize % SLOTS
+fn digit(time: u64, level: usize) -> usize {
+    (time >> (DIGIT_BITS * level as u32)) as usize % SLOTS
 }
 
 /// # Safety

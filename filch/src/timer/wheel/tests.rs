@@ -22,7 +22,7 @@ unsafe impl Linked for Item {
 struct Pair {
     wheel: Wheel<Item>,
     items: Vec<NonNull<Item>>,
-    /// Names by the tick at which they are due.
+    /// Names by their deadlines.
     model: BTreeMap<(u64, usize), ()>,
     now: u64,
 }
@@ -34,10 +34,6 @@ impl Drop for Pair {
             drop(unsafe { Box::from_raw(item.as_ptr()) });
         }
     }
-}
-
-const fn tick_of(deadline: u64) -> u64 {
-    deadline.div_ceil(1 << TICK_BITS)
 }
 
 impl Pair {
@@ -54,10 +50,10 @@ impl Pair {
         // SAFETY: it is new, and stays until the end of the pair.
         let inserted = unsafe { self.wheel.insert(item, deadline, self.now) };
         if inserted == Inserted::Due {
-            assert!(tick_of(deadline) <= self.now >> TICK_BITS, "not due before its time");
+            assert!(deadline <= self.now, "not due before its time");
             return false;
         }
-        self.model.insert((tick_of(deadline), name), ());
+        self.model.insert((deadline, name), ());
         true
     }
 
@@ -77,12 +73,12 @@ impl Pair {
                     let name = unsafe { item.as_ref() }.name;
                     let due = self.model.keys().find(|key| key.1 == name).copied();
                     let due = due.expect("it is in the wheel once");
-                    assert!(due.0 <= self.now >> TICK_BITS, "early");
+                    assert!(due.0 <= self.now, "early");
                     self.model.remove(&due);
                 }
                 Popped::Nothing => {
                     let left = self.model.keys().next();
-                    assert!(left.is_none_or(|left| left.0 > self.now >> TICK_BITS), "forgotten");
+                    assert!(left.is_none_or(|left| left.0 > self.now), "forgotten");
                     return true;
                 }
                 Popped::Later => return false,
@@ -95,7 +91,7 @@ impl Pair {
         assert_eq!(self.wheel.is_empty(), self.model.is_empty());
         let nearest = self.wheel.nearest();
         match self.model.keys().next() {
-            Some(first) => assert!(nearest <= first.0 << TICK_BITS, "W4"),
+            Some(first) => assert!(nearest <= first.0, "W4"),
             None if self.wheel.cut.is_none() => assert_eq!(nearest, NEVER),
             None => {}
         }
@@ -179,16 +175,15 @@ fn names(pair: &mut Pair) -> Vec<usize> {
 }
 
 #[test]
-fn a_deadline_is_exact_to_a_tick_at_every_level() {
-    for bits in 14..63 {
+fn a_deadline_is_exact_at_every_level() {
+    for bits in 0..63 {
         let mut pair = Pair::new(12_345_678);
         let deadline = pair.now + (1 << bits) + 1;
         assert!(pair.insert(deadline));
-        let nearest = pair.wheel.nearest();
-        assert!(nearest >= deadline && nearest - deadline < 1 << TICK_BITS, "2^{bits}");
-        pair.now = nearest - 1;
+        assert_eq!(pair.wheel.nearest(), deadline, "2^{bits}");
+        pair.now = deadline - 1;
         assert_eq!(names(&mut pair), [], "2^{bits}: early");
-        pair.now = nearest;
+        pair.now = deadline;
         assert_eq!(names(&mut pair), [0], "2^{bits}");
     }
 }
