@@ -138,6 +138,9 @@ impl Shared {
         if sim::is_on() {
             return call(&self.hooks.on_thread_start, info);
         }
+        if info.role != Role::Compute {
+            thread::end_timeouts_on_time();
+        }
         if let Err(error) = thread::apply_level(level) {
             self.refuse(format!("{}-{}: level {level:?} refused: {error}", info.role, info.index));
         }

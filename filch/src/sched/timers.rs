@@ -11,6 +11,8 @@
 //!     looks at all wheels in its steps and before its sleeps.
 //! M3. A step fires at most `timer_budget` timers, so they starve nobody; and there is a look in every
 //!     step, so nobody starves them (K4).
+//!     Sleeps that are shorter than `SHORT_NAP` have a rate: when timers are dense, a worker wakes for
+//!     several at once, a little late, and not for each.
 //! M4. A clock that is moved by hand wakes the workers when it moves, and no sleep has a timeout.
 //! M5. Wheels outlive the runtime with whoever still holds a timer; when it ends, timers that are left
 //!     are woken unfired, so that their futures look for another runtime.
@@ -27,6 +29,13 @@ use crate::base::shim::{AtomicUsize, Ordering};
 use crate::base::sim;
 use crate::task::group::guard_user_code;
 use crate::timer::{Batch, Clock, Expiry, LATEST, NEVER, Timers};
+
+/// Naps for timers that are shorter than this have a rate, one per such time (M3): a wake-up costs some
+/// microseconds, and so at most a twentieth of the processor. Guessed.
+const SHORT_NAP: Duration = Duration::from_micros(200);
+
+/// So many of them may follow each other at once, and be exact. Guessed.
+const BURST: u32 = 8;
 
 /// How the clock of a runtime goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +85,7 @@ impl Wheels {
     }
 
     /// How long a thread may sleep whose wheels are due at `nearest`.
-    fn nap(&self, nearest: u64, now: Instant) -> Option<Duration> {
+    pub(super) fn nap(&self, nearest: u64, now: Instant) -> Option<Duration> {
         if nearest >= LATEST {
             return None;
         }
@@ -227,7 +236,23 @@ impl Worker {
 
     /// How long this worker may sleep, as of the last look at the clock (M1).
     pub(super) fn nap_for_timers(&self) -> Option<Duration> {
-        self.shared().nap(self.wheels(), self.time())
+        self.shared().nap(self.wheels(), self.time()).map(|nap| self.pace_nap(nap))
+    }
+
+    /// Makes a short nap longer if there were too many (M3).
+    fn pace_nap(&self, nap: Duration) -> Duration {
+        if nap.is_zero() || nap >= SHORT_NAP {
+            return nap;
+        }
+        let now = self.time();
+        let spent = self.short_naps.get().max(now);
+        self.short_naps.set(spent + SHORT_NAP);
+        nap.max((spent - now).saturating_sub(BURST * SHORT_NAP))
+    }
+
+    /// Whether this worker wakes for timers as often as its rate allows (M3).
+    pub(super) fn has_dense_timers(&self) -> bool {
+        self.short_naps.get() > self.time() + (BURST / 2) * SHORT_NAP
     }
 
     /// Whether a timer depends on this worker (M2).

@@ -100,6 +100,8 @@ pub(crate) struct Worker {
     /// When the worker last woke, fell asleep or told the time.
     since: Cell<Instant>,
     aborting: Cell<bool>,
+    /// Until when the naps of the past would have taken at their rate (M3 of `timers`).
+    pub(super) short_naps: Cell<Instant>,
     /// How many calls of a guest may fork (U3).
     pub(crate) forking: Cell<usize>,
 }
@@ -137,6 +139,7 @@ impl Worker {
             pins: Rc::new(()),
             since: Cell::new(shared.clock.now()),
             aborting: Cell::new(false),
+            short_naps: Cell::new(shared.clock.now()),
             forking: Cell::new(0),
             shared,
             index,

@@ -18,7 +18,8 @@
 //!     LINKED: from then on it is theirs. So the owner may compare it without the lock.
 //! N3. An entry is pinned and its drop leaves LINKED: the wheel never points to what is gone.
 //! N4. `nearest` is written under the lock and is that of the wheel, or earlier. Who inserts an earlier
-//!     deadline than it was is told so, and sees to it that somebody looks.
+//!     deadline than it was is told so, and sees to it that somebody looks. A removal leaves it: one
+//!     look for nothing costs less than to tell somebody of each deadline anew.
 //! N5. No lock is held while a waker is cloned, woken or dropped.
 //!
 //! Not here: whose wheel, who looks when, what time it is (`sched/timers.rs`).
@@ -352,18 +353,13 @@ impl Timer {
 
     fn take_out(&mut self) -> Option<Waker> {
         if self.entry.state() == LINKED {
-            let timers = self.home();
-            let mut wheel = timers.lock();
+            let mut wheel = self.home().lock();
             if self.entry.state() == LINKED {
                 let entry = NonNull::from(&self.entry);
                 // SAFETY: N1, LINKED under the lock.
                 unsafe { wheel.remove(entry) };
                 // SAFETY: it was LINKED and is out, and the lock is held.
-                let waker = unsafe { Entry::leave(entry, IDLE) };
-                if wheel.is_empty() {
-                    timers.publish(NEVER);
-                }
-                return Some(waker);
+                return Some(unsafe { Entry::leave(entry, IDLE) });
             }
         }
         // ORDERING: Relaxed, not LINKED: the owner's alone.

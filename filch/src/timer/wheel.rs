@@ -1,22 +1,23 @@
 //! The wheel: timers in slots, by the digits of their deadlines. Pure data.
 //!
-//! Time is counted in nanoseconds, in digits of base 64. An entry lies at the level of the highest digit
+//! Time is counted in nanoseconds, in digits of base 256. An entry lies at the level of the highest digit
 //! in which its deadline differs from `elapsed`, in the slot of that digit's value; so the lowest level
 //! holds the nearest entries, and the first used slot of a level comes before its others. When
 //! `elapsed` reaches a slot, what is due goes out and the rest moves to lower levels.
 //!
 //! ```text
-//!   level 0    slots of 1 ns      what is due in these 64 ns
-//!   level 1    slots of 64 ns     ... in these 4 µs
-//!   level 2    slots of 4 µs      ... in these 262 µs
-//!   level 3    slots of 262 µs    ... in these 17 ms
-//!   level 4    slots of 17 ms     ... in this second
+//!   level 0   slots of 1 ns         what is due in these 256 ns
+//!   level 1   slots of 256 ns       ... in these 66 µs
+//!   level 2   slots of 66 µs        ... in these 17 ms
+//!   level 3   slots of 17 ms        ... in these 4.3 s
+//!   level 4   slots of 4.3 s        ... in these 18 minutes
 //!   ...
-//!   level 10   slots of 37 years  ... in 584 years
+//!   level 7   slots of 2.3 years    ... in 584 years
 //! ```
 //!
 //! So deadlines are exact. The lowest levels cost nothing: what is due when its slot is reached goes out
-//! without moving on, and between two looks at the wheel microseconds pass.
+//! without moving on, and between two looks at the wheel microseconds pass. Few levels, because each
+//! move of an entry is a miss of every cache when there are many.
 //!
 //! W1. An entry is in one list at most; its links are touched through the wheel's `&mut` only.
 //! W2. Level and slot of an entry follow from its deadline and `elapsed`, as above; but entries of the
@@ -36,7 +37,7 @@ use crate::base::shim::UnsafeCell;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-const DIGIT_BITS: u32 = 6;
+const DIGIT_BITS: u32 = 8;
 const SLOTS: usize = 1 << DIGIT_BITS;
 const LEVELS: usize = u64::BITS.div_ceil(DIGIT_BITS) as usize;
 
@@ -78,8 +79,8 @@ struct Slot<E> {
 }
 
 struct Level<E> {
-    /// W3.
-    occupied: u64,
+    /// W3, a bit for each slot.
+    occupied: [u64; SLOTS / 64],
     slots: [Slot<E>; SLOTS],
 }
 
@@ -87,7 +88,7 @@ pub(crate) struct Wheel<E> {
     /// The time up to which everything due has gone out.
     elapsed: u64,
     /// W3.
-    levels_used: u16,
+    levels_used: u8,
     /// The level of a slot whose entries were not all moved (W2); `elapsed` is inside of that slot.
     cut: Option<u8>,
     levels: Box<[Level<E>; LEVELS]>,
@@ -122,7 +123,7 @@ unsafe impl<E: Sync> Send for Wheel<E> {}
 impl<E: Linked> Wheel<E> {
     pub(crate) fn new() -> Self {
         let level = || Level {
-            occupied: 0,
+            occupied: [0; SLOTS / 64],
             slots: [const { Slot { head: None, tail: None, least: 0 } }; SLOTS],
         };
         let levels: Box<[Level<E>]> = (0..LEVELS).map(|_| level()).collect();
@@ -151,7 +152,9 @@ impl<E: Linked> Wheel<E> {
             return None;
         }
         let level = self.levels_used.trailing_zeros() as usize;
-        Some((level, self.levels[level].occupied.trailing_zeros() as usize))
+        let words = &self.levels[level].occupied;
+        let word = words.iter().position(|&word| word != 0).expect("W3");
+        Some((level, 64 * word + words[word].trailing_zeros() as usize))
     }
 
     /// Puts an entry into the wheel, to be due at `deadline`, which is at most [`LATEST`]. `now` is
@@ -265,7 +268,7 @@ impl<E: Linked> Wheel<E> {
             None => {
                 slot.head = Some(entry);
                 slot.least = deadline;
-                self.levels[level].occupied |= 1 << index;
+                self.levels[level].occupied[index / 64] |= 1 << (index % 64);
                 self.levels_used |= 1 << level;
             }
         }
@@ -276,8 +279,9 @@ impl<E: Linked> Wheel<E> {
 
     /// W3.
     fn mark_empty(&mut self, level: usize, slot: usize) {
-        self.levels[level].occupied &= !(1 << slot);
-        if self.levels[level].occupied == 0 {
+        let words = &mut self.levels[level].occupied;
+        words[slot / 64] &= !(1 << (slot % 64));
+        if *words == [0; SLOTS / 64] {
             self.levels_used &= !(1 << level);
         }
     }

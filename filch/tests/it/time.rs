@@ -441,6 +441,18 @@ fn an_interval_without_a_period_panics() {
 }
 
 #[test]
+fn a_sleep_wakes_its_worker_once() {
+    watched(|dog| {
+        let rig = dog.rig_of(Builder::new().single_thread(true));
+        for micros in [1_900, 300, 2_999] {
+            rig.spawn(async move { sleep(Duration::from_micros(micros)).await }).wait();
+        }
+        let parks = rig.snapshot().total().parks;
+        assert!(parks <= 20, "{parks} parks for three sleeps");
+    });
+}
+
+#[test]
 fn an_idle_runtime_with_a_distant_timer_sleeps() {
     kit::in_child("time::an_idle_runtime_with_a_distant_timer_sleeps", &[], || {
         let runtime = Builder::new().workers(2).build().unwrap();

@@ -61,6 +61,7 @@ fn loom_timer_fired_while_dropped() {
         assert_eq!(bell.rings(), fired);
         drop(waker);
         assert_eq!(Arc::strong_count(&bell), 1, "no waker is lost, none is dropped twice");
+        assert_eq!(fire(&timers), 0);
         assert_eq!(timers.nearest(), NEVER);
     });
 }
