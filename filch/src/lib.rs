@@ -106,6 +106,9 @@ pub mod par;
 pub mod sync;
 
 #[cfg(not(loom))]
+pub mod time;
+
+#[cfg(not(loom))]
 mod runtime;
 
 #[cfg(not(loom))]
@@ -132,7 +135,6 @@ mod idle;
 mod observe;
 mod pool;
 mod queue;
-#[cfg(not(loom))]
 mod timer;
 
 // What all of them stand on.

@@ -97,6 +97,8 @@ pub(crate) struct Worker {
     /// When the worker last woke, fell asleep or told the time.
     since: Cell<Instant>,
     aborting: Cell<bool>,
+    /// Until when the naps of the past would have taken at their rate (M3 of `timers`).
+    pub(super) short_naps: Cell<Instant>,
     /// Whom the next fork that finds sleepers wakes, if it is the first of a loop; one otherwise, 0.
     pub(crate) announced: Cell<usize>,
     /// How many calls of a guest may fork (U3).
@@ -134,6 +136,7 @@ impl Worker {
             pins: Rc::new(()),
             since: Cell::new(shared.clock.now()),
             aborting: Cell::new(false),
+            short_naps: Cell::new(shared.clock.now()),
             announced: Cell::new(0),
             forking: Cell::new(0),
             shared,
@@ -299,6 +302,7 @@ impl Worker {
         self.events();
         self.inbound();
         self.run_private();
+        self.fire_timers();
         self.run_local();
         if self.tick.get() != before {
             self.tune(self.tick.get() - before);
@@ -315,6 +319,12 @@ impl Worker {
             Found::Unripe => {}
         }
         Served::Something
+    }
+
+    /// The last look at the clock.
+    #[inline]
+    pub(super) fn time(&self) -> Instant {
+        self.since.get()
     }
 
     /// Reads how far the end has come.

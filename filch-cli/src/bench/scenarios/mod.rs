@@ -22,6 +22,7 @@ mod spawn_many_local;
 mod spawn_many_remote;
 mod sync;
 mod task_memory;
+mod timers;
 mod wake_latency;
 mod yield_many;
 
@@ -180,7 +181,8 @@ pub fn catalogue() -> Vec<Entry> {
         entry::<task_memory::TaskMemory>(),
         entry::<hostage::Hostage>(),
     ];
-    [asynchronous, sync::entries(), fork::entries(), par::entries(), jobs::entries()].concat()
+    let apart = [timers::entries(), sync::entries()].concat();
+    [asynchronous, apart, fork::entries(), par::entries(), jobs::entries()].concat()
 }
 
 fn entry<S: Scenario>() -> Entry {
