@@ -124,6 +124,8 @@ mod sched;
 
 // The leaves.
 mod idle;
+#[cfg(target_os = "linux")]
+pub mod io;
 #[cfg(not(loom))]
 mod observe;
 mod pool;
@@ -168,7 +170,7 @@ pub use block_on::{block_on, block_on_fn};
 #[cfg(not(loom))]
 pub use builder::Builder;
 #[cfg(not(loom))]
-pub use config::{Affinity, Config, Level, PanicInfo, Role, WorkerInfo};
+pub use config::{Affinity, Config, IoBackend, Level, PanicInfo, Role, WorkerInfo};
 #[cfg(not(loom))]
 pub use cpu::{Cpu, cpu};
 #[cfg(not(loom))]

@@ -14,6 +14,7 @@
 //! | `blocking` | how does a thread wait without stalling the others? |
 //! | `blockers` | which threads run closures that block? |
 //! | `sentry` | who notices that a worker is stuck? |
+//! | `drive` | how does I/O reach the workers? |
 //! | `core` | where does a worker park, and what wakes it? |
 //! | `start` | how do threads begin and end? |
 //! | `shutdown` | how does a runtime end, and who holds it up? |
@@ -23,6 +24,7 @@ pub(crate) mod blockers;
 pub(crate) mod blocking;
 pub(crate) mod core;
 pub(crate) mod crew;
+pub(crate) mod drive;
 pub(crate) mod forks;
 pub(crate) mod next;
 pub(crate) mod schedule;

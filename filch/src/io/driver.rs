@@ -1,0 +1,590 @@
+//! The driver of one slot of the I/O lane: operations in flight, where its thread waits for them, and
+//! how others reach it.
+//!
+//! V1. All state is under one lock, which is never held across user code, a wake, a drop of user
+//!     values, or a wait: what a visit learns is told from a `Batch` afterwards.
+//! V2. The slot's thread alone waits in the driver and submits to its ring; the sentry does both without
+//!     waiting when that thread is stuck (U1 of `uring`). Everybody else only queues, and wakes it.
+//! V3. Nothing is opened before the first operation. Until then the thread sleeps on a bed.
+//! V4. `active` is not zero while an operation or a source is there, so that a visit to an unused
+//!     driver is one load.
+//! V5. Once closed, a driver takes no operation; what was in flight has been cancelled and has ended.
+//!     Only then is the ring closed.
+//!
+//! Not here: which driver an operation goes to (`engine`), when it is visited (`sched/worker.rs`).
+
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
+use std::sync::{Arc, OnceLock, PoisonError};
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+use super::batch::Batch;
+use super::buffers::Pool;
+use super::epoll::{self, Epoll, SourceKey};
+use super::readiness::Readiness;
+use super::request::Request;
+use super::slots::{
+    Abandoned, Completion, Dispose, Key, Late, Next, Polled, Slots, Then,
+};
+use super::sys;
+use super::uring::{Mode, Plan, Uring};
+use super::wake::{Lain, Place, WakeWord};
+use crate::base::parker::Parker;
+use crate::base::shim::{AtomicUsize, Mutex, MutexGuard, Ordering};
+
+/// Completions that one visit tells at most; the rest wait for the next. Guessed.
+const BUDGET: usize = 256;
+
+/// How long an end waits for the kernel before it asks to cancel again. Guessed.
+const CANCEL_AGAIN: Duration = Duration::from_millis(10);
+
+/// `IORING_ENTER_GETEVENTS` and `IORING_ENTER_EXT_ARG`.
+const GETEVENTS: u32 = 1 << 0;
+const EXT_ARG: u32 = 1 << 3;
+
+/// What drivers of a runtime are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Uring(Mode),
+    Epoll,
+}
+
+enum Backend {
+    /// V3.
+    Unopened,
+    Uring(Uring),
+    Epoll(Epoll),
+    /// V5.
+    Closed,
+}
+
+struct State {
+    slots: Slots,
+    backend: Backend,
+}
+
+pub(crate) struct Driver {
+    word: WakeWord,
+    bed: Parker,
+    /// Made with the backend, kept after it.
+    eventfd: OnceLock<Arc<OwnedFd>>,
+    /// V4. Written under the lock, read by the owner without it.
+    active: AtomicUsize,
+    state: Mutex<State>,
+}
+
+/// Who calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// The slot's own thread: it will visit soon.
+    Owner,
+    /// Any other: the owner is woken.
+    Other,
+}
+
+/// Why a driver did not take an operation.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// V5.
+    Closed,
+    /// It cannot be opened.
+    Failed(io::Error),
+}
+
+/// How a driver stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// For good (V5).
+    Close,
+    /// Its thread ends; operations move elsewhere (O5 of `slots`).
+    Evacuate,
+}
+
+impl Driver {
+    pub(crate) fn new() -> Self {
+        Self {
+            word: WakeWord::new(),
+            bed: Parker::new(),
+            eventfd: OnceLock::new(),
+            active: AtomicUsize::new(0),
+            state: Mutex::new(State { slots: Slots::default(), backend: Backend::Unopened }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // V1: nothing of the user's runs under it, so poison means nothing.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is anything to visit (V4).
+    #[inline]
+    pub(crate) fn is_active(&self) -> bool {
+        // ORDERING: Relaxed, who adds something from elsewhere wakes the owner, and W3 of `wake` shows
+        // it; the owner itself sees its own writes.
+        self.active.load(Ordering::Relaxed) > 0
+    }
+
+    /// Brings `active` up to date. The state is about to be unlocked.
+    fn count(&self, state: &State) {
+        let sources = match &state.backend {
+            Backend::Epoll(epoll) => epoll.len(),
+            Backend::Unopened | Backend::Uring(_) | Backend::Closed => 0,
+        };
+        // ORDERING: Relaxed, see `is_active`.
+        self.active.store(state.slots.len() + sources, Ordering::Relaxed);
+    }
+
+    /// Opens the backend if nobody has (V3).
+    fn open<'a>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        kind: Kind,
+    ) -> Result<MutexGuard<'a, State>, Refused> {
+        match state.backend {
+            Backend::Uring(_) | Backend::Epoll(_) => return Ok(state),
+            Backend::Closed => return Err(Refused::Closed),
+            Backend::Unopened => {}
+        }
+        let opened = self.eventfd().and_then(|eventfd| match kind {
+            Kind::Uring(mode) => Uring::open(mode, eventfd).map(Backend::Uring),
+            Kind::Epoll => Epoll::open(&eventfd).map(Backend::Epoll),
+        });
+        state.backend = opened.map_err(Refused::Failed)?;
+        Ok(state)
+    }
+
+    fn eventfd(&self) -> io::Result<Arc<OwnedFd>> {
+        if let Some(eventfd) = self.eventfd.get() {
+            return Ok(eventfd.clone());
+        }
+        let fresh = Arc::new(sys::eventfd()?);
+        Ok(self.eventfd.get_or_init(|| fresh).clone())
+    }
+
+    /// Ends the owner's current or next wait.
+    pub(crate) fn wake(&self) {
+        match self.word.notify() {
+            None => {}
+            Some(Place::Bed) => self.bed.unpark(),
+            Some(Place::Kernel) => {
+                let eventfd = self.eventfd.get().expect("made before anybody waits in the kernel");
+                sys::signal(eventfd);
+            }
+        }
+    }
+
+    fn wake_if(&self, caller: Caller) {
+        if caller == Caller::Other {
+            self.wake();
+        }
+    }
+}
+
+/// Operations.
+impl Driver {
+    /// Queues a request. `waker` is woken by its completion.
+    ///
+    /// # Safety
+    /// What the request points to is kept until the last completion: by the future that polls the key,
+    /// or by what it leaves behind in `abandon` (O1 of `slots`).
+    pub(crate) unsafe fn start(
+        &self,
+        caller: Caller,
+        kind: Kind,
+        request: &Request,
+        waker: Waker,
+    ) -> Result<Key, Refused> {
+        let mut state = self.open(self.lock(), kind)?;
+        let State { slots, backend } = &mut *state;
+        let key = slots.insert(waker);
+        if let Backend::Uring(uring) = backend {
+            uring.start(request, key);
+        }
+        self.count(&state);
+        drop(state);
+        self.wake_if(caller);
+        Ok(key)
+    }
+
+    /// As `start`, of an operation with many completions.
+    ///
+    /// # Safety
+    /// The descriptor stays open until the stream has ended.
+    pub(crate) unsafe fn start_stream(
+        &self,
+        caller: Caller,
+        kind: Kind,
+        request: &Request,
+        cap: usize,
+    ) -> Result<(Key, Option<Arc<Pool>>), Refused> {
+        let mut state = self.open(self.lock(), kind)?;
+        let State { slots, backend } = &mut *state;
+        let Backend::Uring(uring) = backend else {
+            unreachable!("a driver that tells readiness has no streams")
+        };
+        let pool = match request {
+            Request::RecvMany { .. } => Some(uring.pool().map_err(Refused::Failed)?.clone()),
+            _ => None,
+        };
+        let key = slots.insert_stream(cap);
+        uring.start(request, key);
+        self.count(&state);
+        drop(state);
+        self.wake_if(caller);
+        Ok((key, pool))
+    }
+
+    /// How far an operation is; `waker` is woken when it is over.
+    pub(crate) fn poll(&self, key: Key, waker: &Waker) -> Polled {
+        let mut clone = None;
+        loop {
+            let mut state = self.lock();
+            let polled = state.slots.poll(key, waker, &mut clone);
+            self.count(&state);
+            drop(state);
+            if polled != Polled::WantsWaker {
+                return polled;
+            }
+            clone = Some(waker.clone());
+        }
+    }
+
+    /// The next completion of a stream; `waker` is woken when there is one.
+    pub(crate) fn poll_stream(&self, key: Key, waker: &Waker) -> Next {
+        let mut clone = None;
+        loop {
+            let mut state = self.lock();
+            let next = state.slots.poll_stream(key, waker, &mut clone);
+            self.count(&state);
+            drop(state);
+            if next != Next::WantsWaker {
+                return next;
+            }
+            clone = Some(waker.clone());
+        }
+    }
+
+    /// Asks the kernel to cancel an operation. Its completion comes in any case.
+    pub(crate) fn cancel(&self, caller: Caller, key: Key) {
+        let mut state = self.lock();
+        if state.slots.wish_to_cancel(key) {
+            state.cancel(key);
+            drop(state);
+            self.wake_if(caller);
+        }
+    }
+
+    /// Asks the kernel to end a stream. Its last completion comes in any case.
+    pub(crate) fn stop_stream(&self, caller: Caller, key: Key) {
+        let mut state = self.lock();
+        if state.slots.stop_stream(key) {
+            state.cancel(key);
+            drop(state);
+            self.wake_if(caller);
+        }
+    }
+
+    /// The future of an operation goes; `late` keeps what the kernel may touch.
+    pub(crate) fn abandon(&self, caller: Caller, key: Key, late: Box<dyn Late>, cancel: Cancel) {
+        let mut state = self.lock();
+        let (abandoned, waker) = state.slots.abandon(key, late);
+        let cancels = cancel == Cancel::Yes && matches!(abandoned, Abandoned::InFlight);
+        if cancels {
+            state.cancel(key);
+        }
+        self.count(&state);
+        drop(state);
+        drop(waker);
+        match abandoned {
+            Abandoned::InFlight if cancels => self.wake_if(caller),
+            Abandoned::InFlight => {}
+            Abandoned::Done(late, completion) => late.finish(completion),
+            Abandoned::Never(late) => drop(late),
+        }
+    }
+
+    /// The owner of a stream goes; what is unread, and what comes, goes to `dispose`.
+    pub(crate) fn abandon_stream(&self, caller: Caller, key: Key, dispose: Arc<dyn Dispose>) {
+        let mut state = self.lock();
+        let (cancels, unread, waker) = state.slots.abandon_stream(key, dispose.clone());
+        if cancels {
+            state.cancel(key);
+        }
+        self.count(&state);
+        drop(state);
+        drop(waker);
+        unread.into_iter().for_each(|completion| dispose.dispose(completion));
+        if cancels {
+            self.wake_if(caller);
+        }
+    }
+
+    /// A request that was performed by a call has ended.
+    pub(crate) fn complete(&self, key: Key, completion: Completion) {
+        let mut batch = Batch::new();
+        let mut state = self.lock();
+        let (told, _) = state.slots.complete(key, completion);
+        self.count(&state);
+        drop(state);
+        batch.add(told);
+        batch.deliver();
+    }
+}
+
+/// Whether an abandoned operation is cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cancel {
+    Yes,
+    /// It runs to its end.
+    No,
+}
+
+impl State {
+    /// Queues the cancelling of an operation. A request that is performed by a call runs on.
+    fn cancel(&mut self, key: Key) {
+        if let Backend::Uring(uring) = &mut self.backend {
+            uring.cancel(key);
+        }
+    }
+
+    fn reap(&mut self, batch: &mut Batch) -> usize {
+        let State { slots, backend } = self;
+        let Backend::Uring(uring) = backend else { return 0 };
+        let mut stops = Vec::new();
+        let reaped = uring.reap(BUDGET, |key, completion| {
+            let (told, then) = slots.complete(key, completion);
+            batch.add(told);
+            if then == Then::Stop {
+                stops.push(key);
+            }
+        });
+        stops.into_iter().for_each(|key| uring.cancel(key));
+        reaped
+    }
+}
+
+/// Sources of readiness.
+impl Driver {
+    /// Registers a descriptor with the epoll descriptor (E1 of `epoll`).
+    pub(crate) fn add_source(
+        &self,
+        fd: RawFd,
+        readiness: Arc<Readiness>,
+    ) -> Result<SourceKey, Refused> {
+        let mut state = self.open(self.lock(), Kind::Epoll)?;
+        let Backend::Epoll(epoll) = &mut state.backend else {
+            unreachable!("sources are for drivers that tell readiness")
+        };
+        let key = epoll.add(fd, readiness).map_err(Refused::Failed)?;
+        self.count(&state);
+        drop(state);
+        // Not in the kernel, the owner would not hear of it.
+        self.wake();
+        Ok(key)
+    }
+
+    /// Forgets a descriptor that is still open.
+    pub(crate) fn remove_source(&self, fd: RawFd, key: SourceKey) {
+        let mut state = self.lock();
+        if let Backend::Epoll(epoll) = &mut state.backend {
+            let readiness = epoll.remove(fd, key);
+            self.count(&state);
+            drop(state);
+            drop(readiness);
+        }
+    }
+}
+
+/// What to do outside of the lock.
+enum Errand {
+    Nothing,
+    Uring(Plan),
+    Epoll(RawFd),
+}
+
+/// Visits and waits.
+impl Driver {
+    fn errand(&self) -> Errand {
+        let mut state = self.lock();
+        match &mut state.backend {
+            Backend::Uring(uring) => Errand::Uring(uring.plan()),
+            Backend::Epoll(epoll) => Errand::Epoll(epoll.fd()),
+            Backend::Unopened | Backend::Closed => Errand::Nothing,
+        }
+    }
+
+    /// Submits what is queued and tells what has completed, without waiting; returns how much. The
+    /// caller is the owner, or the sentry while the owner is stuck (V2).
+    pub(crate) fn visit(&self, batch: &mut Batch) -> usize {
+        if !self.is_active() {
+            return 0;
+        }
+        match self.errand() {
+            Errand::Nothing => return 0,
+            Errand::Uring(plan) => self.enter(plan, batch),
+            Errand::Epoll(fd) => self.look(fd, Some(Duration::ZERO), batch),
+        }
+        batch.deliver()
+    }
+
+    fn enter(&self, mut plan: Plan, batch: &mut Batch) {
+        loop {
+            if plan.submit > 0 || plan.fetch {
+                let flags = if plan.fetch { GETEVENTS } else { 0 };
+                note(sys::enter(plan.fd, plan.submit, 0, flags, None));
+            }
+            let mut state = self.lock();
+            state.reap(batch);
+            let full = match &mut state.backend {
+                Backend::Uring(uring) if uring.is_full() => Some(uring.plan()),
+                _ => None,
+            };
+            self.count(&state);
+            drop(state);
+            match full {
+                // Progress: the kernel takes entries, or completions that stood in its way were reaped.
+                Some(next) if next.submit > 0 && next.submit != plan.submit => plan = next,
+                _ => return,
+            }
+        }
+    }
+
+    fn look(&self, fd: RawFd, timeout: Option<Duration>, batch: &mut Batch) {
+        let mut events = std::mem::take(&mut batch.events);
+        epoll::wait(fd, timeout, &mut events);
+        if !events.is_empty() {
+            let state = self.lock();
+            if let Backend::Epoll(epoll) = &state.backend {
+                epoll.tell(&events, &mut batch.wakers);
+            }
+        }
+        batch.events = events;
+    }
+
+    /// Waits for a completion, a wake or the end of the timeout, and tells what has completed. Only the
+    /// owner calls it.
+    pub(crate) fn park(&self, timeout: Option<Duration>, batch: &mut Batch) {
+        match self.errand() {
+            Errand::Nothing => self.sleep_on_bed(timeout),
+            Errand::Uring(plan) => self.sleep_in_ring(plan, timeout, batch),
+            Errand::Epoll(fd) => {
+                if self.word.lie_down(Place::Kernel) == Lain::Down {
+                    self.look(fd, timeout, batch);
+                    self.word.stand_up();
+                }
+            }
+        }
+        batch.deliver();
+    }
+
+    fn sleep_on_bed(&self, timeout: Option<Duration>) {
+        if self.word.lie_down(Place::Bed) == Lain::Token {
+            return;
+        }
+        match timeout {
+            None => self.bed.park(),
+            Some(timeout) => {
+                self.bed.park_timeout(timeout);
+            }
+        }
+        self.word.stand_up();
+    }
+
+    fn sleep_in_ring(&self, plan: Plan, timeout: Option<Duration>, batch: &mut Batch) {
+        if plan.ready || self.word.lie_down(Place::Kernel) == Lain::Token {
+            self.enter(plan, batch);
+            return;
+        }
+        wait_in_ring(plan, timeout);
+        self.word.stand_up();
+        let mut state = self.lock();
+        state.reap(batch);
+        self.count(&state);
+    }
+}
+
+fn wait_in_ring(plan: Plan, timeout: Option<Duration>) {
+    let spec = timeout.and_then(sys::timespec);
+    let arg = spec.as_ref().map(sys::Arg::with_timeout);
+    let flags = GETEVENTS | if arg.is_some() { EXT_ARG } else { 0 };
+    note(sys::enter(plan.fd, plan.submit, 1, flags, arg.as_ref()));
+}
+
+/// What an enter may answer without anything being wrong: a signal came, the time is over, or the
+/// kernel wants completions reaped, or memory, before it takes more. What it did not take stays queued.
+fn note(result: i32) {
+    let benign = [libc::EINTR, libc::ETIME, libc::EBUSY, libc::EAGAIN];
+    debug_assert!(
+        result >= 0 || benign.contains(&-result),
+        "io_uring_enter: {}",
+        io::Error::from_raw_os_error(-result)
+    );
+}
+
+/// Ends.
+impl Driver {
+    /// Cancels what is in flight, waits for its last completions and closes what was open (V5). The
+    /// caller is the slot's thread, or there is none.
+    pub(crate) fn end(&self, ending: Ending, batch: &mut Batch) {
+        let mut state = self.lock();
+        state.slots.set_evacuating(ending == Ending::Evacuate);
+        if let Backend::Epoll(epoll) = &mut state.backend
+            && ending == Ending::Close
+        {
+            epoll.close(&mut batch.wakers);
+        }
+        drop(state);
+        batch.deliver();
+        while let Some(plan) = self.cancel_all() {
+            wait_in_ring(plan, Some(CANCEL_AGAIN));
+            self.lock().reap(batch);
+            batch.deliver();
+        }
+        let mut state = self.lock();
+        state.slots.set_evacuating(false);
+        let after = match (ending, &state.backend) {
+            (Ending::Close, _) => Backend::Closed,
+            // Sources stay: others look after them while nobody occupies the slot.
+            (Ending::Evacuate, Backend::Epoll(_)) => return,
+            (Ending::Evacuate, _) => Backend::Unopened,
+        };
+        let before = std::mem::replace(&mut state.backend, after);
+        self.count(&state);
+        drop(state);
+        drop(before);
+    }
+
+    /// Asks to cancel all that is in flight in a ring; `None` if nothing is.
+    fn cancel_all(&self) -> Option<Plan> {
+        let mut state = self.lock();
+        let State { slots, backend } = &mut *state;
+        let Backend::Uring(uring) = backend else { return None };
+        if uring.is_quiet() {
+            return None;
+        }
+        slots.in_flight().into_iter().for_each(|key| uring.cancel(key));
+        Some(uring.plan())
+    }
+}
+
+impl Wake for Driver {
+    fn wake(self: Arc<Self>) {
+        Driver::wake(&self);
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        Driver::wake(self);
+    }
+}
+
+/// A closed driver still tells late requests that were performed by calls; the end of a runtime waits
+/// for their threads.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        debug_assert!(
+            !matches!(self.lock().backend, Backend::Uring(_)),
+            "V5: a ring is closed by its slot's thread"
+        );
+    }
+}
