@@ -101,6 +101,9 @@ mod adopt;
 #[cfg(not(loom))]
 pub mod par;
 
+#[cfg(all(target_os = "linux", not(loom)))]
+pub mod net;
+
 #[cfg(not(loom))]
 mod runtime;
 

@@ -27,8 +27,7 @@ impl Batch {
 
     pub(crate) fn add(&mut self, told: Told) {
         match told {
-            Told::Nobody => {}
-            Told::Wake(waker) => self.wakers.push(waker),
+            Told::Waiters => {}
             Told::Late(late, completion) => self.late.push((late, completion)),
             Told::Dispose(dispose, completion) => self.disposed.push((dispose, completion)),
         }

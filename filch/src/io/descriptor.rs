@@ -101,7 +101,7 @@ impl Descriptor {
                     (result, _) if result == -libc::EINTR => {}
                     (result, short) => {
                         if short {
-                            readiness.clear(direction, seen);
+                            readiness.clear_short(direction, seen);
                         }
                         return done(result);
                     }

@@ -207,6 +207,29 @@ impl Driver {
         Ok(key)
     }
 
+    /// As `start`, of an operation that nobody waits for: `late` keeps what it needs, and takes its
+    /// result. It is given back if the driver does not take it.
+    ///
+    /// # Safety
+    /// What the request points to is kept by `late`.
+    pub(crate) unsafe fn start_orphan(
+        &self,
+        caller: Caller,
+        kind: Kind,
+        request: &Request,
+        late: Box<dyn Late>,
+    ) -> Result<(), Box<dyn Late>> {
+        let Ok(mut state) = self.open(self.lock(), kind) else { return Err(late) };
+        let State { slots, backend } = &mut *state;
+        let Backend::Uring(uring) = backend else { return Err(late) };
+        let key = slots.insert_orphan(late);
+        uring.start(request, key);
+        self.count(&state);
+        drop(state);
+        self.wake_if(caller);
+        Ok(())
+    }
+
     /// As `start`, of an operation with many completions.
     ///
     /// # Safety
@@ -307,13 +330,13 @@ impl Driver {
     /// The owner of a stream goes; what is unread, and what comes, goes to `dispose`.
     pub(crate) fn abandon_stream(&self, caller: Caller, key: Key, dispose: Arc<dyn Dispose>) {
         let mut state = self.lock();
-        let (cancels, unread, waker) = state.slots.abandon_stream(key, dispose.clone());
+        let (cancels, unread, wakers) = state.slots.abandon_stream(key, dispose.clone());
         if cancels {
             state.cancel(key);
         }
         self.count(&state);
         drop(state);
-        drop(waker);
+        drop(wakers);
         unread.into_iter().for_each(|completion| dispose.dispose(completion));
         if cancels {
             self.wake_if(caller);
@@ -324,7 +347,7 @@ impl Driver {
     pub(crate) fn complete(&self, key: Key, completion: Completion) {
         let mut batch = Batch::new();
         let mut state = self.lock();
-        let (told, _) = state.slots.complete(key, completion);
+        let (told, _) = state.slots.complete(key, completion, &mut batch.wakers);
         self.count(&state);
         drop(state);
         batch.add(told);
@@ -353,7 +376,7 @@ impl State {
         let Backend::Uring(uring) = backend else { return 0 };
         let mut stops = Vec::new();
         let reaped = uring.reap(BUDGET, |key, completion| {
-            let (told, then) = slots.complete(key, completion);
+            let (told, then) = slots.complete(key, completion, &mut batch.wakers);
             batch.add(told);
             if then == Then::Stop {
                 stops.push(key);

@@ -221,6 +221,30 @@ impl Engine {
         Ok(Ticket { driver: driver as u32, key })
     }
 
+    /// Starts an operation that nobody waits for, on a ring; given back if it is refused.
+    ///
+    /// # Safety
+    /// As for [`Driver::start_orphan`].
+    pub(crate) unsafe fn start_orphan(
+        &self,
+        request: &Request,
+        late: Box<dyn Late>,
+    ) -> Result<(), Box<dyn Late>> {
+        let mut waiting = Some(late);
+        let start = |driver: &Driver, caller, kind| {
+            let late = waiting.take().expect("given back by who refuses it");
+            // SAFETY: by the caller's promise.
+            unsafe { driver.start_orphan(caller, kind, request, late) }.map_err(|late| {
+                waiting = Some(late);
+                Refused::Closed
+            })
+        };
+        match self.place(start) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(waiting.expect("nobody has taken it")),
+        }
+    }
+
     /// Has a request performed by a call on a thread for that, and completed.
     fn offload(&self, request: Request, driver: usize, key: Key) {
         struct Calls {

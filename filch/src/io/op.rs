@@ -78,8 +78,20 @@ impl<'e, T: Operation> Op<'e, T> {
         }
     }
 
-    fn work(&mut self) -> &mut T {
-        self.work.as_mut().expect("an operation is not polled after its end")
+    /// What it owns, until its end.
+    pub(crate) fn work(&self) -> Option<&T> {
+        self.work.as_ref()
+    }
+
+    /// Takes back what it owns, if nothing of it is in flight: the operation is over then.
+    pub(crate) fn take_idle(&mut self) -> Option<T> {
+        match self.stage {
+            Stage::Fresh | Stage::Cancelled => {
+                self.stage = Stage::Over;
+                self.work.take()
+            }
+            Stage::InFlight(_) | Stage::Over => None,
+        }
     }
 
     fn end(&mut self, completion: Completion) -> Poll<T::Output> {
@@ -91,7 +103,7 @@ impl<'e, T: Operation> Op<'e, T> {
     /// Starts it, or performs it where the kernel tells readiness only.
     fn begin(&mut self, cx: &Context<'_>) -> Poll<Completion> {
         let engine = self.engine;
-        let work = self.work();
+        let work = self.work.as_mut().expect("an operation is not polled after its end");
         let request = work.request();
         if let (Some(descriptor), Some(direction)) = (work.descriptor(), request.direction())
             && descriptor.tells_readiness()

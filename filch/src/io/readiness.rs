@@ -127,11 +127,20 @@ impl Readiness {
 
     /// A call that was made after `seen` said that it would block (D2).
     pub(crate) fn clear(&self, direction: Direction, seen: Seen) {
+        self.forget(signs(direction), seen);
+    }
+
+    /// A call that was made after `seen` moved some bytes, yet fewer than asked (D2, D4).
+    pub(crate) fn clear_short(&self, direction: Direction, seen: Seen) {
+        self.forget(bit(direction), seen);
+    }
+
+    fn forget(&self, bits: u32, seen: Seen) {
         let mut word = seen.0;
         // ORDERING: AcqRel on success and Acquire on failure: what is forgotten was known here.
         while let Err(now) = self.word.compare_exchange_weak(
             word,
-            word & !bit(direction),
+            word & !bits,
             Ordering::AcqRel,
             Ordering::Acquire,
         ) {

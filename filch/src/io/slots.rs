@@ -107,7 +107,8 @@ enum Wish {
 
 struct Stream {
     queue: VecDeque<Completion>,
-    waker: Option<Waker>,
+    /// All that wait for the next one: several futures may.
+    wakers: Vec<Waker>,
     /// Unread completions from which the driver should stop it.
     cap: usize,
     course: Course,
@@ -174,8 +175,8 @@ pub(crate) enum Abandoned {
 /// What to do about a completion, without the lock (O4).
 #[must_use]
 pub(crate) enum Told {
-    Nobody,
-    Wake(Waker),
+    /// Somebody who waits, if anybody: the wakers are among those handed out.
+    Waiters,
     Late(Box<dyn Late>, Completion),
     Dispose(Arc<dyn Dispose>, Completion),
 }
@@ -215,9 +216,14 @@ impl Slots {
         self.add(Life::Waiting { waker: Some(waker), wish: Wish::Finish })
     }
 
+    /// A new operation that nobody waits for, about to be in flight.
+    pub(crate) fn insert_orphan(&mut self, late: Box<dyn Late>) -> Key {
+        self.add(Life::Orphan(late))
+    }
+
     /// A new stream, about to be in flight, to be stopped at `cap` unread completions.
     pub(crate) fn insert_stream(&mut self, cap: usize) -> Key {
-        let stream = Stream { queue: VecDeque::new(), waker: None, cap, course: Course::Armed };
+        let stream = Stream { queue: VecDeque::new(), wakers: Vec::new(), cap, course: Course::Armed };
         self.add(Life::Stream(Box::new(stream)))
     }
 
@@ -303,7 +309,9 @@ impl Slots {
         waker: &Waker,
         clone: &mut Option<Waker>,
     ) -> Next {
-        let Life::Stream(stream) = self.live(key) else {
+        // Another that shares the stream may have taken the last of it.
+        let Some(life) = self.get(key) else { return Next::Ended };
+        let Life::Stream(stream) = life else {
             unreachable!("O6: the key is that of a stream with an owner")
         };
         if let Some(completion) = stream.queue.pop_front() {
@@ -313,7 +321,16 @@ impl Slots {
             self.remove(key);
             return Next::Ended;
         }
-        if keep(&mut stream.waker, waker, clone) { Next::Pending } else { Next::WantsWaker }
+        if stream.wakers.iter().any(|old| old.will_wake(waker)) {
+            return Next::Pending;
+        }
+        match clone.take() {
+            None => Next::WantsWaker,
+            Some(clone) => {
+                stream.wakers.push(clone);
+                Next::Pending
+            }
+        }
     }
 
     /// Notes that a stream is being stopped; whether there is anything to cancel.
@@ -333,35 +350,40 @@ impl Slots {
         &mut self,
         key: Key,
         dispose: Arc<dyn Dispose>,
-    ) -> (bool, VecDeque<Completion>, Option<Waker>) {
+    ) -> (bool, VecDeque<Completion>, Vec<Waker>) {
         let life = self.live(key);
         let Life::Stream(stream) = life else {
             unreachable!("O6: the key is that of a stream with an owner")
         };
-        let (queue, waker) = (std::mem::take(&mut stream.queue), stream.waker.take());
+        let (queue, wakers) = (std::mem::take(&mut stream.queue), std::mem::take(&mut stream.wakers));
         match stream.course {
             Course::Ended => {
                 self.remove(key);
-                (false, queue, waker)
+                (false, queue, wakers)
             }
             course => {
                 *life = Life::OrphanStream(dispose);
-                (course == Course::Armed, queue, waker)
+                (course == Course::Armed, queue, wakers)
             }
         }
     }
 
-    /// A completion has come for `key`.
-    pub(crate) fn complete(&mut self, key: Key, completion: Completion) -> (Told, Then) {
+    /// A completion has come for `key`. Who waits for it is handed out in `woken` (O4).
+    pub(crate) fn complete(
+        &mut self,
+        key: Key,
+        completion: Completion,
+        woken: &mut Vec<Waker>,
+    ) -> (Told, Then) {
         let evacuating = self.evacuating;
-        let Some(life) = self.get(key) else { return (Told::Nobody, Then::Nothing) };
+        let Some(life) = self.get(key) else { return (Told::Waiters, Then::Nothing) };
         match life {
             Life::Waiting { waker, wish } => {
                 let moves =
                     evacuating && completion.result == CANCELED && *wish == Wish::Finish;
-                let waker = waker.take();
+                woken.extend(waker.take());
                 *life = if moves { Life::Moves } else { Life::Done(completion) };
-                (waker.map_or(Told::Nobody, Told::Wake), Then::Nothing)
+                (Told::Waiters, Then::Nothing)
             }
             Life::Orphan(_) => {
                 let Life::Orphan(late) = self.remove(key) else { unreachable!("matched above") };
@@ -376,7 +398,8 @@ impl Slots {
                     stream.course = Course::Stopping;
                     then = Then::Stop;
                 }
-                (stream.waker.take().map_or(Told::Nobody, Told::Wake), then)
+                woken.append(&mut stream.wakers);
+                (Told::Waiters, then)
             }
             Life::OrphanStream(dispose) => {
                 let dispose = dispose.clone();
@@ -388,7 +411,7 @@ impl Slots {
             }
             Life::Done(_) | Life::Moves => {
                 debug_assert!(false, "O1: an operation completes once");
-                (Told::Nobody, Then::Nothing)
+                (Told::Waiters, Then::Nothing)
             }
         }
     }

@@ -1,0 +1,1 @@
+//! How sockets look to `futures-io`.
