@@ -136,7 +136,7 @@ impl Builder {
 /// Runs a closure of the I/O engine as a task of the runtime's own group.
 fn offload(shared: &Shared, closure: Closure) {
     let place = Place::Group(shared.root.clone());
-    drop(TaskBuilder::at(place).name("file operation").spawn_blocking(closure));
+    drop(TaskBuilder::at(place).name("system call").spawn_blocking(closure));
 }
 
 impl Builder {

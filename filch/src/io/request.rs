@@ -33,6 +33,8 @@ pub(crate) enum Request {
     AcceptMany { fd: RawFd },
     /// A connection to an address.
     Connect { fd: RawFd, addr: *const libc::sockaddr_storage, len: libc::socklen_t },
+    /// Nothing but a time that passes.
+    Pause { time: *const libc::timespec },
     /// Whether a descriptor is ready.
     Poll { fd: RawFd, direction: Direction },
 }
@@ -62,6 +64,7 @@ impl Request {
                 Some(Direction::Write)
             }
             Self::Poll { direction, .. } => Some(*direction),
+            Self::Pause { .. } => None,
         }
     }
 
@@ -80,6 +83,7 @@ impl Request {
                 Self::Accept { fd } | Self::AcceptMany { fd } => sys::accept(fd),
                 Self::Connect { fd, addr, len } => sys::connect(fd, addr, len),
                 Self::Poll { .. } => 0,
+                Self::Pause { time } => sys::pause(time),
                 Self::RecvMany { .. } => -libc::EOPNOTSUPP,
             }
         }

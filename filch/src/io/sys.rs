@@ -110,6 +110,18 @@ pub(crate) unsafe fn close(fd: RawFd) {
     drop(unsafe { OwnedFd::from_raw_fd(fd) });
 }
 
+/// Lets a time pass, as a ring does: it ends with `ETIME`.
+///
+/// # Safety
+/// `time` may be read.
+pub(crate) unsafe fn pause(time: *const libc::timespec) -> i32 {
+    // SAFETY: by the caller's promise; nothing is written.
+    match small(unsafe { libc::nanosleep(time, std::ptr::null_mut()) }) {
+        0 => -libc::ETIME,
+        error => error,
+    }
+}
+
 /// A timeout as the kernel takes it; what it cannot hold means for ever.
 pub(crate) fn timespec(timeout: Duration) -> Option<libc::timespec> {
     let tv_sec = i64::try_from(timeout.as_secs()).ok()?;

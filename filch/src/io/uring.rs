@@ -224,6 +224,7 @@ fn entry_of(request: &Request, group: u16) -> squeue::Entry {
         Request::Connect { fd, addr, len } => {
             opcode::Connect::new(Fd(fd), addr.cast(), len).build()
         }
+        Request::Pause { time } => opcode::Timeout::new(time.cast()).build(),
         Request::Poll { fd, direction } => {
             let events = match direction {
                 Direction::Read => libc::POLLIN | libc::POLLRDHUP,

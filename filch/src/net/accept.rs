@@ -14,11 +14,13 @@ use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, ready};
 
+use super::backoff::{Backoff, Pause};
 use super::socket::{Inner, Socket};
 use super::tcp::TcpStream;
 use crate::base::shim::Mutex;
 use crate::io::descriptor::Descriptor;
 use crate::io::engine::Ticket;
+use crate::io::op::Op;
 use crate::io::readiness::Direction;
 use crate::io::request::Request;
 use crate::io::slots::{CANCELED, Completion, Dispose, Next};
@@ -121,33 +123,58 @@ impl Dispose for Unwanted {
 /// The next connection; see [`TcpListener::accept`](super::TcpListener::accept).
 #[must_use = "futures do nothing unless awaited"]
 pub struct Accept<'a> {
-    pub(super) acceptor: &'a Acceptor,
+    acceptor: &'a Acceptor,
+    backoff: Backoff,
+    /// A3.
+    pause: Option<Op<'a, Pause>>,
 }
 
-impl std::fmt::Debug for Accept<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Accept").finish_non_exhaustive()
+impl<'a> Accept<'a> {
+    pub(super) fn new(acceptor: &'a Acceptor) -> Self {
+        Self { acceptor, backoff: Backoff::new(), pause: None }
+    }
+
+    /// What came, as a connection; `None` if it has ended already (A2).
+    fn open(&self, fd: OwnedFd) -> io::Result<Option<(TcpStream, SocketAddr)>> {
+        let inner: &Arc<Inner> = &self.acceptor.socket;
+        let socket = Socket::from_fd(fd, inner.descriptor.engine())?;
+        match socket.peer_addr() {
+            Ok(address) => Ok(Some((TcpStream::from_socket(socket), address))),
+            Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 
 impl Future for Accept<'_> {
     type Output = io::Result<(TcpStream, SocketAddr)>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        ready!(poll_proceed(cx));
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
         loop {
-            let fd = match ready!(self.acceptor.poll_accept(cx)) {
-                Ok(fd) => fd,
-                Err(error) => return Poll::Ready(Err(error)),
-            };
-            let inner: &Arc<Inner> = &self.acceptor.socket;
-            let socket = Socket::from_fd(fd, inner.descriptor.engine())?;
-            match socket.peer_addr() {
-                Ok(address) => return Poll::Ready(Ok((TcpStream::from_socket(socket), address))),
-                // A2.
-                Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => {}
+            if let Some(pause) = &mut this.pause {
+                ready!(Pin::new(pause).poll(cx));
+                this.pause = None;
+            }
+            ready!(poll_proceed(cx));
+            match ready!(this.acceptor.poll_accept(cx)) {
+                Ok(fd) => {
+                    if let Some(accepted) = this.open(fd)? {
+                        return Poll::Ready(Ok(accepted));
+                    }
+                }
+                Err(error) if Backoff::is_shortage(&error) => {
+                    let engine = this.acceptor.socket.descriptor.engine();
+                    this.pause = Some(this.backoff.pause(engine));
+                }
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
+    }
+}
+
+impl std::fmt::Debug for Accept<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Accept").field("backoff", &self.backoff).finish_non_exhaustive()
     }
 }

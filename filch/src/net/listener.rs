@@ -59,7 +59,7 @@ impl TcpListener {
     /// # Cancel safety
     /// A dropped `accept` loses nothing: the connection is there for the next.
     pub fn accept(&self) -> Accept<'_> {
-        Accept { acceptor: &self.0 }
+        Accept::new(&self.0)
     }
 
     /// The address that is bound.

@@ -11,11 +11,12 @@
 //! | `socket` | what do all sockets have in common? |
 //! | `read`, `receive` | whose bytes are these, and in what order? |
 //! | `write` | who writes next, and what becomes of a write that nobody waits for? |
-//! | `accept`, `connect` | how do connections begin? |
+//! | `accept`, `backoff`, `connect` | how do connections begin? |
 //! | `tcp`, `listener` | what do users see? |
 //! | `poll` | how do these look to `futures-io`? |
 
 mod accept;
+mod backoff;
 mod connect;
 mod listener;
 mod poll;

@@ -11,6 +11,7 @@ use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use socket2::{Domain, Protocol, SockAddr, SockRef, Type};
 
@@ -41,7 +42,7 @@ impl Socket {
     /// Wraps a descriptor that is set to block.
     pub(crate) fn from_fd(fd: OwnedFd, engine: &Arc<Engine>) -> io::Result<Self> {
         let descriptor = Arc::new(Descriptor::new(fd, engine)?);
-        let (reads, writes) = (ReadSide::new(descriptor.clone()), WriteSide::new());
+        let (reads, writes) = (ReadSide::new(descriptor.clone()), WriteSide::new(descriptor.clone()));
         Ok(Self(Arc::new(Inner { descriptor, reads, writes })))
     }
 
@@ -94,6 +95,11 @@ impl Socket {
 
     pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.options().shutdown(how)
+    }
+
+    /// Bytes for `futures-io`.
+    pub(super) fn poll_write(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.writes.poll_write(cx, bytes)
     }
 
     pub(crate) fn take_error(&self) -> io::Result<Option<io::Error>> {

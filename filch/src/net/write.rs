@@ -13,7 +13,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker, ready};
 
 use super::read::MOST;
 use super::socket::{Inner, Socket};
@@ -21,10 +21,11 @@ use crate::base::shim::{AtomicU32, Mutex, Ordering};
 use crate::io::IoBuf;
 use crate::io::descriptor::Descriptor;
 use crate::io::driver::Cancel;
+use crate::io::engine::Ticket;
 use crate::io::op::{Op, Operation};
 use crate::io::readiness::Direction;
 use crate::io::request::Request;
-use crate::io::slots::{CANCELED, Completion, Late};
+use crate::io::slots::{CANCELED, Completion, Late, Polled};
 use crate::io::sys;
 use crate::task::budget::poll_proceed;
 
@@ -39,11 +40,15 @@ const AWAITED: u32 = 2;
 pub(crate) struct WriteSide {
     line: AtomicU32,
     waiters: Mutex<VecDeque<Waker>>,
+    descriptor: Arc<Descriptor>,
+    /// A wait for readiness on a ring, for `futures-io`.
+    poll: Mutex<Option<Ticket>>,
 }
 
 impl WriteSide {
-    pub(super) fn new() -> Self {
-        Self { line: AtomicU32::new(FREE), waiters: Mutex::new(VecDeque::new()) }
+    pub(super) fn new(descriptor: Arc<Descriptor>) -> Self {
+        let (line, waiters) = (AtomicU32::new(FREE), Mutex::new(VecDeque::new()));
+        Self { line, waiters, descriptor, poll: Mutex::new(None) }
     }
 
     /// Takes the line, or waits for it.
@@ -79,6 +84,75 @@ impl WriteSide {
             waiters.into_iter().for_each(Waker::wake);
         }
     }
+}
+
+/// Writes for `futures-io`.
+impl WriteSide {
+    /// Writes what fits by a call, when it is this write's turn and something does.
+    pub(super) fn poll_write(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.poll_take(cx));
+        let request = request(&self.descriptor, bytes, Extent::Some);
+        let written = loop {
+            if self.descriptor.tells_readiness() {
+                // SAFETY: the bytes are borrowed during the call.
+                break unsafe { self.descriptor.poll_call(&request, Direction::Write, cx) }
+                    .map(Completion::to_io);
+            }
+            // SAFETY: as above.
+            let result = unsafe { request.call() };
+            match result {
+                _ if result == -libc::EINTR => {}
+                _ if result != -libc::EAGAIN => break Poll::Ready(sys::to_io(result)),
+                _ => match self.poll_ready(cx) {
+                    Poll::Pending => break Poll::Pending,
+                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Err(error)) => break Poll::Ready(Err(error)),
+                },
+            }
+        };
+        self.let_go();
+        written.map_ok(|count| count as usize)
+    }
+
+    /// Waits on a ring until the socket takes something.
+    fn poll_ready(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        let engine = self.descriptor.engine();
+        let mut poll = self.poll.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ticket) = *poll {
+            return match engine.poll(ticket, cx.waker()) {
+                Polled::Pending | Polled::WantsWaker => Poll::Pending,
+                Polled::Moves => {
+                    *poll = None;
+                    Poll::Ready(Ok(()))
+                }
+                Polled::Done(completion) => {
+                    *poll = None;
+                    Poll::Ready(completion.to_io().map(drop))
+                }
+            };
+        }
+        let request = Request::Poll { fd: self.descriptor.raw(), direction: Direction::Write };
+        // SAFETY: it points to nothing; the descriptor is kept by us, and then by what we leave behind.
+        *poll = Some(unsafe { engine.start(&request, cx.waker()) }?);
+        Poll::Pending
+    }
+}
+
+impl Drop for WriteSide {
+    fn drop(&mut self) {
+        let poll = self.poll.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(ticket) = poll {
+            let late = Box::new(Unasked(self.descriptor.clone()));
+            self.descriptor.engine().abandon(ticket, late, Cancel::Yes);
+        }
+    }
+}
+
+/// Keeps the descriptor until a wait for readiness has ended.
+struct Unasked(#[expect(dead_code, reason = "held, not used")] Arc<Descriptor>);
+
+impl Late for Unasked {
+    fn finish(self: Box<Self>, _: Completion) {}
 }
 
 /// How much a write wants.

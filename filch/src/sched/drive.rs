@@ -7,12 +7,12 @@
 //! A3. While a worker has operations in flight and is awake, the sentry watches, because completions
 //!     depend on it.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
 use super::core::{EventCore, ParkCore};
-use super::shared::{CoreFactory, Lane, Shared};
+use super::shared::{CoreFactory, Lane, Shared, Slot};
 use super::worker::Worker;
 use crate::config::{Config, IoBackend};
 use crate::error::BuildError;
@@ -20,7 +20,6 @@ use crate::io::batch::Batch;
 use crate::io::driver::{Driver, Ending, Kind};
 use crate::io::engine::{Closure, Engine, Hooks};
 use crate::io::uring::Mode;
-use std::sync::Arc;
 
 /// Runs a closure on a thread for what blocks, as a task of the runtime.
 pub(crate) type Offload = fn(&Shared, Closure);
@@ -87,11 +86,25 @@ pub(super) fn core_of(engine: &Engine, lane: usize, index: usize) -> Box<dyn Eve
 fn here(engine: &Engine) -> Option<usize> {
     // SAFETY: used within this call only.
     let worker = unsafe { Worker::current() }?;
-    let own = worker.runs_futures() && std::ptr::eq(&*worker.shared().engine, engine);
-    own.then(|| worker.id() as usize)
+    if !worker.runs_futures() || !std::ptr::eq(&*worker.shared().engine, engine) {
+        return None;
+    }
+    // A3.
+    worker.ensure_watched();
+    Some(worker.id() as usize)
 }
 
 impl Shared {
+    /// Does for a stuck worker what its thread would do at its driver: submit, and tell what has
+    /// completed. The caller is the sentry.
+    pub(super) fn rescue_driver(&self, slot: &Slot) {
+        let driver = self.engine.driver(slot.info.index);
+        if driver.is_active() {
+            let told = driver.visit(&mut Batch::new());
+            slot.counters.rescues.add_shared(told as u64);
+        }
+    }
+
     /// Finds what drives I/O, if the program forces it.
     pub(super) fn check_backend(&self) -> Result<(), BuildError> {
         let backend = self.config.io_backend;
@@ -112,8 +125,16 @@ impl Worker {
             return;
         }
         let ending = if self.is_stopped() { Ending::Close } else { Ending::Evacuate };
-        let driver = self.shared().engine.driver(self.id() as usize);
-        self.enter(|| driver.end(ending, &mut Batch::new()));
+        // Not as the slot's worker any more: whom this wakes goes to the others.
+        self.driver().end(ending, &mut Batch::new());
+    }
+
+    /// Submits what this worker has queued, and tells what has completed: it is about to block, and
+    /// others would find that only after a while.
+    pub(super) fn flush_driver(&self) {
+        if self.drives() {
+            self.driver().visit(&mut Batch::new());
+        }
     }
 
     /// Whether operations of this worker are in flight.

@@ -68,8 +68,9 @@ impl Worker {
         self.searching.set(resumed.cause == Cause::Chosen);
         self.woken.set(resumed.cause == Cause::Chosen);
         self.set_armed(resumed.sentry);
-        if self.has_newest() || !self.slot().ring.is_empty() {
-            // An event core may have woken tasks while we counted as asleep.
+        if self.has_newest() || !self.slot().ring.is_empty() || self.drives() {
+            // An event core may have woken tasks while we counted as asleep, and completions depend on
+            // us.
             self.ensure_watched();
         }
         if resumed.owes == Owes::Notify {

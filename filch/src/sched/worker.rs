@@ -10,7 +10,8 @@
 //! K2. Between tasks no cell is borrowed: a task may spawn, wake, block and run other tasks.
 //! K3. `searching` says how the idle set counts this worker, at any time.
 //! K4. No step is unbounded: a worker whose tasks respawn for ever sees events, its mailbox and
-//!     the end of the runtime every `local_budget` tasks, and at least every `io_interval`.
+//!     the end of the runtime every `local_budget` tasks, at least every `io_interval`, and, while
+//!     operations are in flight, after the task that ends 100 µs later.
 //!
 //! Not here: which task is next (`next`), whom to steal from (`steal`), the sleep (`sleep`).
 
@@ -40,6 +41,10 @@ const GLOBAL_LOOK_NS: u64 = 200_000;
 
 /// A sleep that is shorter costs more than it saves: about two thread switches. Guessed.
 const SHORT_SLEEP: Duration = Duration::from_micros(20);
+
+/// How long completions wait for a visit at most while tasks run, as the design has it; one task may
+/// take longer.
+const IO_AGE: Duration = Duration::from_micros(100);
 
 /// How things were before a task.
 #[must_use]
@@ -338,6 +343,12 @@ impl Worker {
         self.core.borrow_mut().poll();
     }
 
+    /// Whether completions have waited for so long that they come before the next task (K4).
+    fn is_due(&self, driving: bool) -> bool {
+        let age = || self.shared.clock.now().saturating_duration_since(self.since.get());
+        driving && age() >= IO_AGE
+    }
+
     /// Sleeps in the event core.
     pub(crate) fn park(&self, timeout: Option<Duration>) {
         self.core.borrow_mut().park(timeout);
@@ -365,17 +376,21 @@ impl Worker {
     }
 
     fn run_private(&self) {
+        let driving = self.drives();
         for _ in 0..self.shared.config.private_budget {
             let task = self.private.borrow_mut().pop_front();
             let Some(task) = task else { break };
             self.count_tick();
             self.run(task);
+            if self.is_due(driving) {
+                break;
+            }
         }
     }
 
     /// Runs ready tasks of this worker's own queues, at most `local_budget`.
     fn run_local(&self) {
-        let config = &self.shared.config;
+        let (config, driving) = (&self.shared.config, self.drives());
         for _ in 0..config.local_budget.min(config.io_interval) {
             let tick = self.count_tick();
             let task = if tick < self.next_look.get() {
@@ -389,6 +404,9 @@ impl Worker {
                 break;
             };
             self.run(task);
+            if self.is_due(driving) {
+                break;
+            }
         }
     }
 
