@@ -144,6 +144,17 @@ unsafe impl IoBuf for &'static [u8] {
 }
 
 // SAFETY: static bytes stay, unchanged.
+unsafe impl<const N: usize> IoBuf for &'static [u8; N] {
+    fn as_ptr(&self) -> *const u8 {
+        (**self).as_ptr()
+    }
+
+    fn bytes_init(&self) -> usize {
+        N
+    }
+}
+
+// SAFETY: static bytes stay, unchanged.
 unsafe impl IoBuf for &'static str {
     fn as_ptr(&self) -> *const u8 {
         (**self).as_ptr()
@@ -219,7 +230,7 @@ impl<B: IoBuf> Slice<B> {
     }
 
     fn cut(&self, whole: usize) -> usize {
-        self.end.unwrap_or(usize::MAX).min(whole) - self.start
+        self.end.unwrap_or(usize::MAX).min(whole).saturating_sub(self.start)
     }
 }
 

@@ -1,0 +1,131 @@
+//! I/O: every test runs on io_uring and on epoll.
+
+mod backend;
+mod cancel;
+mod ends;
+mod lanes;
+mod limits;
+mod streams;
+
+#[allow(dead_code, reason = "shared with the tests of behaviour, which use more of it")]
+#[path = "../it/support.rs"]
+mod support;
+#[path = "../it/watchdog.rs"]
+mod watchdog;
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::task::Poll;
+
+use filch::net::{TcpListener, TcpStream};
+use filch::{Builder, IoBackend, Runtime};
+
+use crate::watchdog::watched;
+
+/// Makes two tests of each function: one on io_uring, one on epoll. Where the kernel refuses io_uring,
+/// the first says so and does nothing.
+macro_rules! on_each_backend {
+    ($($(#[$meta:meta])* fn $name:ident($on:ident) $body:block)*) => {$(
+        mod $name {
+            #[allow(unused_imports, reason = "not every test needs all")]
+            use super::*;
+
+            fn situation($on: crate::On) $body
+
+            $(#[$meta])*
+            #[test]
+            fn uring() {
+                if crate::On::uring_is_there() {
+                    crate::run(filch::IoBackend::Uring, situation);
+                }
+            }
+
+            $(#[$meta])*
+            #[test]
+            fn epoll() {
+                crate::run(filch::IoBackend::Epoll, situation);
+            }
+        }
+    )*};
+}
+pub(crate) use on_each_backend;
+
+/// The backend that a test runs on.
+#[derive(Clone, Copy)]
+pub struct On(IoBackend);
+
+/// Tests that count descriptors or take many run alone.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn run(backend: IoBackend, situation: fn(On)) {
+    watched(move |_| situation(On(backend)));
+}
+
+impl On {
+    fn uring_is_there() -> bool {
+        let there = Builder::new().workers(1).io_backend(IoBackend::Uring).build();
+        if let Err(error) = &there {
+            eprintln!("\n*** NOT TESTED ON IO_URING: {error} ***\n");
+        }
+        there.is_ok()
+    }
+
+    pub fn is_uring(self) -> bool {
+        self.0 == IoBackend::Uring
+    }
+
+    pub fn builder(self) -> Builder {
+        Builder::new().workers(2).io_backend(self.0)
+    }
+
+    pub fn runtime(self) -> Runtime {
+        self.builder().build().unwrap()
+    }
+
+    /// Runs a task on an I/O worker of a fresh runtime.
+    pub fn on_worker<F>(self, future: F) -> F::Output
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let runtime = self.runtime();
+        let task = runtime.spawn(future);
+        runtime.block_on(task)
+    }
+
+    /// Runs a future on the test's own thread, which is no worker.
+    pub fn off_lane<F: Future>(self, future: F) -> F::Output {
+        self.runtime().block_on(future)
+    }
+}
+
+/// Both ends of a connection.
+pub async fn pair() -> io::Result<(TcpStream, TcpStream)> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let client = TcpStream::connect(listener.local_addr()?).await?;
+    let (server, peer) = listener.accept().await?;
+    assert_eq!(peer, client.local_addr()?);
+    Ok((client, server))
+}
+
+/// Polls once.
+pub async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+    std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
+}
+
+/// Polls once and expects that it is not ready.
+pub async fn begin<F: Future>(future: Pin<&mut F>) {
+    assert!(poll_once(future).await.is_pending());
+}
+
+/// Bytes that tell their place.
+pub fn pattern(from: usize, len: usize) -> Vec<u8> {
+    (from..from + len).map(|i| (i ^ (i >> 8) ^ (i >> 16)) as u8).collect()
+}
+
+/// Open descriptors of this process.
+pub fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
