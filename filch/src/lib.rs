@@ -105,6 +105,9 @@ pub mod par;
 pub mod net;
 
 #[cfg(not(loom))]
+pub mod time;
+
+#[cfg(not(loom))]
 mod runtime;
 
 #[cfg(not(loom))]
@@ -133,7 +136,6 @@ pub mod io;
 mod observe;
 mod pool;
 mod queue;
-#[cfg(not(loom))]
 mod timer;
 
 // What all of them stand on.

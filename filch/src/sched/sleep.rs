@@ -2,7 +2,8 @@
 //!
 //! P1. Between `prepare` and the park, every source that others may have pushed to is looked at:
 //!     the mailbox, the lane's three queues and its spill, every neighbour's ring and deque, the
-//!     phase; and the own newest-task slot. The idle set's proof does the rest.
+//!     phase; and the own newest-task slot. The idle set's proof does the rest. The nearest deadline
+//!     is read there too (M1), and becomes the timeout.
 //! P2. Nothing of a group stays in the ledger while the worker sleeps (C4; `find` settled it).
 
 use super::shared::Phase;
@@ -16,8 +17,12 @@ impl Worker {
     pub(crate) fn sleep(&self) {
         if let Some(ticket) = self.lie_down() {
             // A spare looks up now and then whether it is still needed.
-            let timeout = self.is_spare().then_some(self.shared().config.spare_keep_alive);
-            sim::in_background(|| self.park(timeout));
+            let keep_alive = self.is_spare().then_some(self.shared().config.spare_keep_alive);
+            match self.nap_for_timers() {
+                Some(nap) if nap.is_zero() => {}
+                Some(nap) => self.park(Some(keep_alive.map_or(nap, |most| most.min(nap)))),
+                None => sim::in_background(|| self.park(keep_alive)),
+            }
             self.get_up(ticket);
         }
     }
@@ -68,9 +73,13 @@ impl Worker {
         self.searching.set(resumed.cause == Cause::Chosen);
         self.woken.set(resumed.cause == Cause::Chosen);
         self.set_armed(resumed.sentry);
-        if self.has_newest() || !self.slot().ring.is_empty() || self.drives() {
+        if self.has_newest()
+            || !self.slot().ring.is_empty()
+            || self.drives()
+            || self.has_timers()
+        {
             // An event core may have woken tasks while we counted as asleep, and completions depend on
-            // us.
+            // us; and M2.
             self.ensure_watched();
         }
         if resumed.owes == Owes::Notify {

@@ -102,6 +102,10 @@ impl Worker {
 
     /// More tries, with a pause between them (X4).
     fn linger(&self) -> Found {
+        if self.has_dense_timers() {
+            // It will look again in a moment, when it wakes for them.
+            return Found::Nothing;
+        }
         for _ in 0..self.patience.get() {
             pause();
             if let Some(found) = self.probe(self.random_victim(), true) {

@@ -105,6 +105,8 @@ pub(crate) struct Worker {
     /// When the worker last woke, fell asleep or told the time.
     since: Cell<Instant>,
     aborting: Cell<bool>,
+    /// Until when the naps of the past would have taken at their rate (M3 of `timers`).
+    pub(super) short_naps: Cell<Instant>,
     /// How many calls of a guest may fork (U3).
     pub(crate) forking: Cell<usize>,
 }
@@ -142,6 +144,7 @@ impl Worker {
             pins: Rc::new(()),
             since: Cell::new(shared.clock.now()),
             aborting: Cell::new(false),
+            short_naps: Cell::new(shared.clock.now()),
             forking: Cell::new(0),
             shared,
             index,
@@ -306,6 +309,7 @@ impl Worker {
         self.events();
         self.inbound();
         self.run_private();
+        self.fire_timers();
         self.run_local();
         if self.tick.get() != before {
             self.tune(self.tick.get() - before);
@@ -321,6 +325,12 @@ impl Worker {
             Found::Nothing => return Served::Nothing,
         }
         Served::Something
+    }
+
+    /// The last look at the clock.
+    #[inline]
+    pub(super) fn time(&self) -> Instant {
+        self.since.get()
     }
 
     /// Reads how far the end has come.

@@ -20,6 +20,7 @@ mod skynet_async;
 mod spawn_many_local;
 mod spawn_many_remote;
 mod task_memory;
+mod timers;
 mod wake_latency;
 mod yield_many;
 
@@ -178,7 +179,7 @@ pub fn catalogue() -> Vec<Entry> {
         entry::<task_memory::TaskMemory>(),
         entry::<hostage::Hostage>(),
     ];
-    [asynchronous, fork::entries(), par::entries(), jobs::entries()].concat()
+    [asynchronous, timers::entries(), fork::entries(), par::entries(), jobs::entries()].concat()
 }
 
 fn entry<S: Scenario>() -> Entry {
