@@ -115,11 +115,7 @@ pub(super) async fn send_to(
     when(descriptor, Direction::Write, call).await
 }
 
-pub(super) fn try_send_to(
-    descriptor: &Descriptor,
-    buf: &[u8],
-    to: &SockAddr,
-) -> io::Result<usize> {
+pub(super) fn try_send_to(descriptor: &Descriptor, buf: &[u8], to: &SockAddr) -> io::Result<usize> {
     once(|| options(descriptor).send_to_with_flags(buf, to, SEND))
 }
 

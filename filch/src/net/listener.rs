@@ -140,8 +140,13 @@ impl Future for Accept<'_, TcpStream> {
     }
 }
 
-listens!(TcpListener, std::net::TcpListener, std::net::TcpStream, "# filch::block_on(async {
-# let listener = filch::net::TcpListener::bind(\"127.0.0.1:0\").await?;");
+listens!(
+    TcpListener,
+    std::net::TcpListener,
+    std::net::TcpStream,
+    "# filch::block_on(async {
+# let listener = filch::net::TcpListener::bind(\"127.0.0.1:0\").await?;"
+);
 
 impl fmt::Debug for TcpListener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

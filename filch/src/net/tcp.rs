@@ -87,35 +87,50 @@ impl fmt::Debug for TcpStream {
     }
 }
 
-reads!(TcpStream, "# use filch::net::{TcpListener, TcpStream};
+reads!(
+    TcpStream,
+    "# use filch::net::{TcpListener, TcpStream};
 # filch::block_on(async {
 # let listener = TcpListener::bind(\"127.0.0.1:0\").await?;
 # let writer = TcpStream::connect(listener.local_addr()?).await?;
-# let (reader, _) = listener.accept().await?;");
-writes!(TcpStream, "# use filch::net::{TcpListener, TcpStream};
+# let (reader, _) = listener.accept().await?;"
+);
+writes!(
+    TcpStream,
+    "# use filch::net::{TcpListener, TcpStream};
 # filch::block_on(async {
 # let listener = TcpListener::bind(\"127.0.0.1:0\").await?;
 # let writer = TcpStream::connect(listener.local_addr()?).await?;
-# let (reader, _) = listener.accept().await?;");
-whole!(TcpStream, std::net::TcpStream, "# use filch::net::{TcpListener, TcpStream};
+# let (reader, _) = listener.accept().await?;"
+);
+whole!(
+    TcpStream,
+    std::net::TcpStream,
+    "# use filch::net::{TcpListener, TcpStream};
 # filch::block_on(async {
 # let listener = TcpListener::bind(\"127.0.0.1:0\").await?;
 # let writer = TcpStream::connect(listener.local_addr()?).await?;
-# let (reader, _) = listener.accept().await?;");
+# let (reader, _) = listener.accept().await?;"
+);
 
 pub use halves::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
 
 mod halves {
     use crate::net::split::halves;
 
-    halves!(TcpStream, "TcpStream", "# use filch::net::{TcpListener, TcpStream};
+    halves!(
+        TcpStream,
+        "TcpStream",
+        "# use filch::net::{TcpListener, TcpStream};
 # filch::block_on(async {
 # let listener = TcpListener::bind(\"127.0.0.1:0\").await?;
 # let writer = TcpStream::connect(listener.local_addr()?).await?;
 # let (reader, _) = listener.accept().await?;
-# let (reader, _whole) = reader.into_split();", "# use filch::net::{TcpListener, TcpStream};
+# let (reader, _whole) = reader.into_split();",
+        "# use filch::net::{TcpListener, TcpStream};
 # filch::block_on(async {
 # let listener = TcpListener::bind(\"127.0.0.1:0\").await?;
 # let writer = TcpStream::connect(listener.local_addr()?).await?;
-# let (reader, _) = listener.accept().await?;");
+# let (reader, _) = listener.accept().await?;"
+    );
 }

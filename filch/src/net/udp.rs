@@ -31,12 +31,16 @@ use crate::io::engine::Engine;
 /// ```
 pub struct UdpSocket(Arc<Descriptor>);
 
-datagrams!(UdpSocket, std::net::UdpSocket, "# use filch::net::UdpSocket;
+datagrams!(
+    UdpSocket,
+    std::net::UdpSocket,
+    "# use filch::net::UdpSocket;
 # filch::block_on(async {
 # let socket = UdpSocket::bind(\"127.0.0.1:0\").await?;
 # let other = UdpSocket::bind(\"127.0.0.1:0\").await?;
 # socket.connect(other.local_addr()?).await?;
-# other.connect(socket.local_addr()?).await?;");
+# other.connect(socket.local_addr()?).await?;"
+);
 
 fn bound(engine: &Arc<Engine>, address: SocketAddr) -> io::Result<Arc<Descriptor>> {
     let domain = Domain::for_address(address);

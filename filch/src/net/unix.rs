@@ -12,6 +12,4 @@ pub use datagram::UnixDatagram;
 pub use listener::UnixListener;
 pub use names::UCred;
 pub use std::os::unix::net::SocketAddr;
-pub use stream::{
-    OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, UnixStream, WriteHalf,
-};
+pub use stream::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, UnixStream, WriteHalf};

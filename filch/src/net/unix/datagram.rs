@@ -32,8 +32,12 @@ use crate::net::engine_here;
 /// ```
 pub struct UnixDatagram(Arc<Descriptor>);
 
-datagrams!(UnixDatagram, std::os::unix::net::UnixDatagram, "# filch::block_on(async {
-# let (socket, other) = filch::net::UnixDatagram::pair()?;");
+datagrams!(
+    UnixDatagram,
+    std::os::unix::net::UnixDatagram,
+    "# filch::block_on(async {
+# let (socket, other) = filch::net::UnixDatagram::pair()?;"
+);
 
 fn with_sender((count, from): (usize, SockAddr)) -> io::Result<(usize, SocketAddr)> {
     Ok((count, names::to_std(&from)?))

@@ -113,20 +113,35 @@ impl fmt::Debug for UnixStream {
     }
 }
 
-reads!(UnixStream, "# filch::block_on(async {
-# let (writer, reader) = filch::net::UnixStream::pair()?;");
-writes!(UnixStream, "# filch::block_on(async {
-# let (writer, reader) = filch::net::UnixStream::pair()?;");
-whole!(UnixStream, std::os::unix::net::UnixStream, "# filch::block_on(async {
-# let (writer, reader) = filch::net::UnixStream::pair()?;");
+reads!(
+    UnixStream,
+    "# filch::block_on(async {
+# let (writer, reader) = filch::net::UnixStream::pair()?;"
+);
+writes!(
+    UnixStream,
+    "# filch::block_on(async {
+# let (writer, reader) = filch::net::UnixStream::pair()?;"
+);
+whole!(
+    UnixStream,
+    std::os::unix::net::UnixStream,
+    "# filch::block_on(async {
+# let (writer, reader) = filch::net::UnixStream::pair()?;"
+);
 
 pub use halves::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
 
 mod halves {
     use crate::net::split::halves;
 
-    halves!(UnixStream, "UnixStream", "# filch::block_on(async {
+    halves!(
+        UnixStream,
+        "UnixStream",
+        "# filch::block_on(async {
 # let (writer, reader) = filch::net::UnixStream::pair()?;
-# let (reader, _whole) = reader.into_split();", "# filch::block_on(async {
-# let (writer, reader) = filch::net::UnixStream::pair()?;");
+# let (reader, _whole) = reader.into_split();",
+        "# filch::block_on(async {
+# let (writer, reader) = filch::net::UnixStream::pair()?;"
+    );
 }

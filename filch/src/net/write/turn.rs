@@ -17,7 +17,6 @@ use crate::io::request::Request;
 use crate::io::sys;
 use crate::net::when::{once, when};
 
-
 /// The line, held until this is dropped (W1).
 struct Turn<'a>(&'a WriteSide);
 
@@ -70,8 +69,7 @@ impl WriteSide {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let msg = header(bufs);
-        let request =
-            Request::SendMsg { fd: self.descriptor.raw(), msg: &raw const msg, flags: 0 };
+        let request = Request::SendMsg { fd: self.descriptor.raw(), msg: &raw const msg, flags: 0 };
         // SAFETY: header and bytes live during the call.
         unsafe { self.poll_request(cx, &request) }
     }
