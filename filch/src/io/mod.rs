@@ -15,6 +15,8 @@
 //! | `batch` | what is told when the lock is free? |
 //! | `sys` | which system calls are made? |
 //!
+//! | `copy` | how do bytes get from one stream to another? |
+//!
 //! This leaf knows wakers, never tasks. To write an operation, see `op` and `request`.
 
 #[cfg(not(loom))]
@@ -23,6 +25,8 @@ pub(crate) mod batch;
 mod buf;
 #[cfg(not(loom))]
 pub(crate) mod buffers;
+#[cfg(not(loom))]
+mod copy;
 #[cfg(not(loom))]
 pub(crate) mod descriptor;
 #[cfg(not(loom))]
@@ -47,3 +51,26 @@ pub(crate) mod wake;
 pub use buf::{IoBuf, IoBufMut, Slice};
 #[cfg(not(loom))]
 pub use buffers::Chunk;
+#[cfg(not(loom))]
+pub use copy::{Copied, CopyBidirectional, copy_bidirectional};
+
+/// The traits of streams, and what can be done with any stream: buffers, lines, halves, `copy`.
+///
+/// ```
+/// use filch::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+/// use filch::net::UnixStream;
+/// # filch::block_on(async {
+/// let (mut here, there) = UnixStream::pair()?;
+/// AsyncWriteExt::write_all(&mut here, b"one\ntwo\n").await?;
+/// let mut line = String::new();
+/// BufReader::new(there).read_line(&mut line).await?;
+/// assert_eq!(line, "one\n");
+/// # std::io::Result::Ok(()) }).unwrap();
+/// ```
+#[cfg(not(loom))]
+#[doc(inline)]
+pub use futures_lite::io::{
+    AssertAsync, AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncSeek, AsyncSeekExt,
+    AsyncWrite, AsyncWriteExt, BufReader, BufWriter, Cursor, Lines, Split, Take, copy, empty, repeat,
+    sink, split,
+};

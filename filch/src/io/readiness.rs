@@ -28,6 +28,17 @@ pub(crate) enum Direction {
     Write,
 }
 
+#[cfg(not(loom))]
+impl Direction {
+    /// As `poll` takes it.
+    pub(crate) fn events(self) -> i16 {
+        match self {
+            Self::Read => libc::POLLIN | libc::POLLRDHUP,
+            Self::Write => libc::POLLOUT,
+        }
+    }
+}
+
 const READ: u32 = 1 << 0;
 const WRITE: u32 = 1 << 1;
 /// The driver has ended (D4).

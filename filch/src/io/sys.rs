@@ -8,6 +8,8 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
+use super::readiness::Direction;
+
 /// The error number that the last call left, negated.
 fn last_error() -> i32 {
     -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
@@ -54,6 +56,16 @@ pub(crate) unsafe fn sendmsg(fd: RawFd, msg: *const libc::msghdr, flags: i32) ->
     let flags = flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: by the caller's promise.
     count(unsafe { libc::sendmsg(fd, msg, flags) })
+}
+
+/// Whether a descriptor is ready: `EAGAIN` if it is not.
+pub(crate) fn is_ready(fd: RawFd, direction: Direction) -> i32 {
+    let mut poll = libc::pollfd { fd, events: direction.events(), revents: 0 };
+    // SAFETY: one entry, which lives during the call.
+    match small(unsafe { libc::poll(&raw mut poll, 1, 0) }) {
+        0 => -libc::EAGAIN,
+        result => result,
+    }
 }
 
 /// A connection that waits; its address is asked for later. The listener must be set not to block.

@@ -25,7 +25,6 @@ use io_uring::types::{CancelBuilder, Fd};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 
 use super::buffers::Pool;
-use super::readiness::Direction;
 use super::request::{First, Request};
 use super::slots::{Completion, Key};
 
@@ -229,11 +228,7 @@ fn entry_of(request: &Request, group: u16) -> squeue::Entry {
         }
         Request::Pause { time } => opcode::Timeout::new(time.cast()).build(),
         Request::Poll { fd, direction } => {
-            let events = match direction {
-                Direction::Read => libc::POLLIN | libc::POLLRDHUP,
-                Direction::Write => libc::POLLOUT,
-            };
-            opcode::PollAdd::new(Fd(fd), events as u32).build()
+            opcode::PollAdd::new(Fd(fd), direction.events() as u32).build()
         }
     }
 }

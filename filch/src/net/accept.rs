@@ -6,16 +6,16 @@
 //! A3. When descriptors or memory run out, `accept` waits a little longer each time, and goes on when
 //!     there are some again: an error in every call would make a loop around it spin.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
-use std::net::SocketAddr;
+use std::marker::PhantomData;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use super::backoff::{Backoff, Pause};
-use super::socket::{Inner, Socket};
+use super::socket::Socket;
 use super::tcp::TcpStream;
 use crate::base::shim::Mutex;
 use crate::io::descriptor::Descriptor;
@@ -97,6 +97,31 @@ impl Acceptor {
     }
 }
 
+impl Acceptor {
+    /// Stops accepting, and takes what was accepted and not taken.
+    pub(super) async fn stop(&self) -> io::Result<Vec<OwnedFd>> {
+        let stream = *self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(ticket) = stream else { return Ok(Vec::new()) };
+        let engine = self.socket.descriptor.engine();
+        engine.stop_stream(ticket);
+        let mut accepted = Vec::new();
+        while let Some(completion) = poll_fn(|cx| match engine.poll_stream(ticket, cx.waker()) {
+            Next::Item(completion) => Poll::Ready(Some(completion)),
+            Next::Ended => Poll::Ready(None),
+            Next::Pending | Next::WantsWaker => Poll::Pending,
+        })
+        .await
+        {
+            if completion.result >= 0 {
+                // SAFETY: the kernel has made the descriptor, for us alone.
+                accepted.push(unsafe { OwnedFd::from_raw_fd(completion.result) });
+            }
+        }
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok(accepted)
+    }
+}
+
 impl Drop for Acceptor {
     fn drop(&mut self) {
         let stream = self.stream.get_mut().unwrap_or_else(PoisonError::into_inner).take();
@@ -120,52 +145,43 @@ impl Dispose for Unwanted {
     }
 }
 
-/// The next connection; see [`TcpListener::accept`](super::TcpListener::accept).
+/// The next connection; see [`TcpListener::accept`](super::TcpListener::accept) and
+/// [`UnixListener::accept`](super::UnixListener::accept).
 #[must_use = "futures do nothing unless awaited"]
-pub struct Accept<'a> {
+pub struct Accept<'a, S = TcpStream> {
     acceptor: &'a Acceptor,
     backoff: Backoff,
     /// A3.
     pause: Option<Op<'a, Pause>>,
+    opens: PhantomData<fn() -> S>,
 }
 
-impl<'a> Accept<'a> {
+impl<'a, S> Accept<'a, S> {
     pub(super) fn new(acceptor: &'a Acceptor) -> Self {
-        Self { acceptor, backoff: Backoff::new(), pause: None }
+        Self { acceptor, backoff: Backoff::new(), pause: None, opens: PhantomData }
     }
 
-    /// What came, as a connection; `None` if it has ended already (A2).
-    fn open(&self, fd: OwnedFd) -> io::Result<Option<(TcpStream, SocketAddr)>> {
-        let inner: &Arc<Inner> = &self.acceptor.socket;
-        let socket = Socket::from_fd(fd, inner.descriptor.engine())?;
-        match socket.peer_addr() {
-            Ok(address) => Ok(Some((TcpStream::from_socket(socket), address))),
-            Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-}
-
-impl Future for Accept<'_> {
-    type Output = io::Result<(TcpStream, SocketAddr)>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
+    /// The next connection, as `open` makes it of a socket; it is not connected if it has ended
+    /// already (A2).
+    pub(super) fn poll_open<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        open: fn(Socket) -> io::Result<T>,
+    ) -> Poll<io::Result<T>> {
         loop {
-            if let Some(pause) = &mut this.pause {
+            if let Some(pause) = &mut self.pause {
                 ready!(Pin::new(pause).poll(cx));
-                this.pause = None;
+                self.pause = None;
             }
             ready!(poll_proceed(cx));
-            match ready!(this.acceptor.poll_accept(cx)) {
-                Ok(fd) => {
-                    if let Some(accepted) = this.open(fd)? {
-                        return Poll::Ready(Ok(accepted));
-                    }
-                }
+            let engine = self.acceptor.socket.descriptor.engine();
+            match ready!(self.acceptor.poll_accept(cx)) {
+                Ok(fd) => match Socket::from_fd(fd, engine).and_then(open) {
+                    Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => {}
+                    result => return Poll::Ready(result),
+                },
                 Err(error) if Backoff::is_shortage(&error) => {
-                    let engine = this.acceptor.socket.descriptor.engine();
-                    this.pause = Some(this.backoff.pause(engine));
+                    self.pause = Some(self.backoff.pause(engine));
                 }
                 Err(error) => return Poll::Ready(Err(error)),
             }
@@ -173,7 +189,7 @@ impl Future for Accept<'_> {
     }
 }
 
-impl std::fmt::Debug for Accept<'_> {
+impl<S> std::fmt::Debug for Accept<'_, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Accept").field("backoff", &self.backoff).finish_non_exhaustive()
     }

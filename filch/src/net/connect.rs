@@ -1,6 +1,6 @@
 //! How connections go out.
 //!
-//! C1. Addresses are tried in turn, each with a socket of its own; the error of the last is told.
+//! Several addresses are tried in turn (`first_of` in `addr`), each with a socket of its own.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use socket2::{Domain, Protocol, SockAddr, Type};
 
+use super::backoff::Backoff;
 use super::socket::{Inner, Socket};
 use crate::io::descriptor::Descriptor;
 use crate::io::engine::Engine;
@@ -73,20 +74,27 @@ pub(super) async fn connect(socket: &Socket, address: SockAddr) -> io::Result<()
     socket.block_as_needed(false)
 }
 
-/// Connects a new TCP socket to the first address that answers (C1).
-pub(super) async fn connect_any(
-    engine: &Arc<Engine>,
-    addresses: impl Iterator<Item = SocketAddr>,
-) -> io::Result<Socket> {
-    let text = "no address to connect to";
-    let mut last = io::Error::new(io::ErrorKind::InvalidInput, text);
-    for address in addresses {
-        let domain = Domain::for_address(address);
-        let socket = Socket::new(engine, domain, Type::STREAM, Some(Protocol::TCP))?;
-        match connect(&socket, address.into()).await {
-            Ok(()) => return Ok(socket),
-            Err(error) => last = error,
+/// Connects a new TCP socket.
+pub(super) async fn connect_new(engine: &Arc<Engine>, address: SocketAddr) -> io::Result<Socket> {
+    let domain = Domain::for_address(address);
+    let socket = Socket::new(engine, domain, Type::STREAM, Some(Protocol::TCP))?;
+    connect(&socket, address.into()).await?;
+    Ok(socket)
+}
+
+/// Connects a socket within this host: that succeeds or fails at once, or the listener's queue is full,
+/// of which nobody tells when it is not any more.
+pub(super) async fn connect_here(socket: &Socket, address: &SockAddr) -> io::Result<()> {
+    let mut backoff = Backoff::new();
+    socket.options().set_nonblocking(true)?;
+    loop {
+        match socket.options().connect(address) {
+            Ok(()) => return socket.block(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                backoff.pause(socket.descriptor.engine()).await;
+            }
+            Err(error) => return Err(error),
         }
     }
-    Err(last)
 }

@@ -2,15 +2,72 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use socket2::SockRef;
 
 use super::accept::{Accept, Acceptor};
+use super::addr::{ToSocketAddrs, first_of};
 use super::engine_here;
 use super::socket::Socket;
+use super::stream::descriptor;
+use super::tcp::TcpStream;
 
 /// Connections that the system keeps until they are accepted. As std does.
-const BACKLOG: i32 = 4096;
+pub(super) const BACKLOG: i32 = 4096;
+
+/// What listeners of every family have.
+macro_rules! listens {
+    ($type:ident, $std:ty, $stream:ty, $setup:literal) => {
+        impl $type {
+            /// Takes a listener of std, whatever mode it is in.
+            ///
+            /// # Errors
+            /// If the system refuses.
+            pub fn from_std(listener: $std) -> std::io::Result<Self> {
+                listener.set_nonblocking(false)?;
+                let engine = crate::net::engine_here();
+                let socket = crate::net::socket::Socket::from_fd(listener.into(), &engine)?;
+                socket.block_as_needed(true)?;
+                Ok(Self(crate::net::accept::Acceptor::new(socket)))
+            }
+
+            /// Gives the listener to std, in blocking mode, with the connections that came and were not
+            /// accepted here.
+            ///
+            /// ```
+            #[doc = $setup]
+            /// let (std, connections) = listener.into_std().await?;
+            /// assert!(connections.is_empty());
+            /// # drop(std);
+            /// # std::io::Result::Ok(()) }).unwrap();
+            /// ```
+            ///
+            /// # Errors
+            /// If there is no free descriptor.
+            pub async fn into_std(self) -> std::io::Result<($std, Vec<$stream>)> {
+                use std::os::fd::AsFd;
+                let accepted = self.0.stop().await?;
+                let fd = self.as_fd().try_clone_to_owned()?;
+                self.0.socket.block()?;
+                Ok((fd.into(), accepted.into_iter().map(Into::into).collect()))
+            }
+
+            /// The error that the system has noted since the last call.
+            ///
+            /// # Errors
+            /// If the system refuses.
+            pub fn take_error(&self) -> std::io::Result<Option<std::io::Error>> {
+                self.0.socket.take_error()
+            }
+        }
+
+        descriptor!($type, |listener| listener.0.socket.as_fd());
+    };
+}
+pub(super) use listens;
 
 /// A TCP socket that waits for connections.
 ///
@@ -40,15 +97,16 @@ impl TcpListener {
     /// If no address can be bound: the error of the last.
     pub async fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
         let engine = engine_here();
-        let text = "no address to bind to";
-        let mut last = io::Error::new(io::ErrorKind::InvalidInput, text);
-        for address in address.to_socket_addrs()? {
-            match Socket::listen(&engine, address, BACKLOG) {
-                Ok(socket) => return Ok(Self(Acceptor::new(socket))),
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
+        let listen = async |address| Socket::listen(&engine, address, BACKLOG);
+        first_of(&address, listen).await.map(|socket| Self(Acceptor::new(socket)))
+    }
+
+    pub(super) fn from_acceptor(acceptor: Acceptor) -> Self {
+        Self(acceptor)
+    }
+
+    pub(super) fn options(&self) -> SockRef<'_> {
+        self.0.socket.options()
     }
 
     /// The next connection, and where it comes from.
@@ -71,11 +129,24 @@ impl TcpListener {
     }
 }
 
-impl AsFd for TcpListener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.socket.as_fd()
+impl Future for Accept<'_, TcpStream> {
+    type Output = io::Result<(TcpStream, SocketAddr)>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_open(cx, |socket| {
+            let address = socket.peer_addr()?;
+            Ok((TcpStream::from_socket(socket), address))
+        })
     }
 }
+
+listens!(
+    TcpListener,
+    std::net::TcpListener,
+    std::net::TcpStream,
+    "# filch::block_on(async {
+# let listener = filch::net::TcpListener::bind(\"127.0.0.1:0\").await?;"
+);
 
 impl fmt::Debug for TcpListener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,30 +6,51 @@
 //! to its end before any later one. [`TcpStream::recv`] needs no buffer: it returns the bytes where
 //! the kernel put them.
 //!
+//! Where a call is made while its future is polled, the buffer is borrowed as Tokio has it: `peek`,
+//! `try_read`, vectored reads and writes, and all of [`UdpSocket`] and [`UnixDatagram`].
+//!
+//! Every stream implements [`futures_io::AsyncRead`] and [`futures_io::AsyncWrite`]; see [`crate::io`] for
+//! what can be done with those.
+//!
 //! | file | question it answers |
 //! | --- | --- |
 //! | `socket` | what do all sockets have in common? |
 //! | `read`, `receive` | whose bytes are these, and in what order? |
 //! | `write` | who writes next, and what becomes of a write that nobody waits for? |
-//! | `accept`, `backoff`, `connect` | how do connections begin? |
-//! | `tcp`, `listener` | what do users see? |
+//! | `when`, `datagram` | how is a call made when a descriptor is ready for it? |
+//! | `accept`, `backoff`, `connect`, `addr` | how do connections begin? |
+//! | `tcp`, `listener`, `tcp_socket`, `udp`, `unix` | what do users see? |
+//! | `stream`, `split`, `options` | what do several of these have alike? |
 //! | `poll` | how do these look to `futures-io`? |
 
 mod accept;
+mod addr;
 mod backoff;
 mod connect;
+mod datagram;
 mod listener;
+mod options;
 mod poll;
 mod read;
 mod receive;
 mod socket;
-mod tcp;
+mod split;
+mod stream;
+pub mod tcp;
+mod tcp_socket;
+mod udp;
+pub mod unix;
+mod when;
 mod write;
 
 pub use accept::Accept;
+pub use addr::{ToSocketAddrs, lookup_host};
 pub use listener::TcpListener;
 pub use receive::{Read, Recv};
 pub use tcp::TcpStream;
+pub use tcp_socket::TcpSocket;
+pub use udp::UdpSocket;
+pub use unix::{UnixDatagram, UnixListener, UnixStream};
 pub use write::Write;
 
 use std::sync::Arc;

@@ -4,16 +4,12 @@
 //!     writes are made by calls. So all of these are safe to drop at any moment.
 //! L2. As everywhere in `futures-io`, who polled a direction last is the one that is woken.
 
-use std::io;
-use std::mem::MaybeUninit;
-use std::net::Shutdown;
-use std::pin::Pin;
+use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
-use futures_io::{AsyncRead, AsyncWrite};
-
-use super::socket::Socket;
+use super::socket::{Socket, uninit};
 use super::tcp::TcpStream;
+use super::unix::UnixStream;
 use crate::task::budget::poll_proceed;
 
 impl Socket {
@@ -23,45 +19,86 @@ impl Socket {
             return Poll::Ready(Ok(0));
         }
         ready!(poll_proceed(cx));
-        let (first, len) = (buf.as_mut_ptr().cast::<MaybeUninit<u8>>(), buf.len());
-        // SAFETY: as long as only initialized bytes are written, which `poll_read` does, they stay so.
-        let into = unsafe { std::slice::from_raw_parts_mut(first, len) };
-        self.reads.poll_read(cx, into)
+        // SAFETY: `poll_read` writes initialized bytes only.
+        self.reads.poll_read(cx, unsafe { uninit(buf) })
+    }
+
+    /// Bytes of `buf`, as many as fit.
+    pub(super) fn poll_write(&self, cx: &Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(poll_proceed(cx));
+        self.writes.poll_write(cx, buf)
+    }
+
+    /// As `poll_write`, of several buffers.
+    pub(super) fn poll_write_vectored(
+        &self,
+        cx: &Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        ready!(poll_proceed(cx));
+        self.writes.poll_write_vectored(cx, bufs)
     }
 }
 
-macro_rules! stream {
-    ($name:ty) => {
-        impl AsyncRead for $name {
+/// How something with a `socket` reads.
+macro_rules! reader {
+    ($type:ty) => {
+        impl futures_io::AsyncRead for $type {
             fn poll_read(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
+                self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
                 buf: &mut [u8],
-            ) -> Poll<io::Result<usize>> {
+            ) -> std::task::Poll<std::io::Result<usize>> {
                 self.socket().poll_read(cx, buf)
-            }
-        }
-
-        impl AsyncWrite for $name {
-            fn poll_write(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                buf: &[u8],
-            ) -> Poll<io::Result<usize>> {
-                ready!(poll_proceed(cx));
-                self.socket().poll_write(cx, buf)
-            }
-
-            fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(Ok(()))
-            }
-
-            fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(self.socket().shutdown(Shutdown::Write))
             }
         }
     };
 }
+pub(super) use reader;
 
-stream!(TcpStream);
-stream!(&TcpStream);
+/// How something with a `socket` writes.
+macro_rules! writer {
+    ($type:ty) => {
+        impl futures_io::AsyncWrite for $type {
+            fn poll_write(
+                self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
+                buf: &[u8],
+            ) -> std::task::Poll<std::io::Result<usize>> {
+                self.socket().poll_write(cx, buf)
+            }
+
+            fn poll_write_vectored(
+                self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
+                bufs: &[std::io::IoSlice<'_>],
+            ) -> std::task::Poll<std::io::Result<usize>> {
+                self.socket().poll_write_vectored(cx, bufs)
+            }
+
+            fn poll_flush(
+                self: std::pin::Pin<&mut Self>,
+                _: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
+                std::task::Poll::Ready(Ok(()))
+            }
+
+            fn poll_close(
+                self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
+                self.socket().writes.poll_shut(cx)
+            }
+        }
+    };
+}
+pub(super) use writer;
+
+reader!(TcpStream);
+reader!(&TcpStream);
+writer!(TcpStream);
+writer!(&TcpStream);
+reader!(UnixStream);
+reader!(&UnixStream);
+writer!(UnixStream);
+writer!(&UnixStream);

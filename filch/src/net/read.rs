@@ -11,7 +11,7 @@
 //! R5. When the kernel finds no free buffer, the receive is made into memory of the socket's own, so
 //!     chunks that somebody holds starve nobody.
 //!
-//! Not here: the futures (`receive`).
+//! Not here: the futures (`receive`), looks that take nothing or wait for nothing (`read/look.rs`).
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,6 +27,8 @@ use crate::io::readiness::Direction;
 use crate::io::request::{First, Request};
 use crate::io::slots::{CANCELED, Completion, Dispose, Next};
 use crate::io::{Chunk, sys};
+
+mod look;
 
 /// Unread chunks of a socket at which its stream is stopped (R4). Guessed.
 const CAP: usize = 16;

@@ -8,10 +8,10 @@
 //! All synchronous calls on sockets are made in this file.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use socket2::{Domain, Protocol, SockAddr, SockRef, Type};
 
@@ -42,7 +42,8 @@ impl Socket {
     /// Wraps a descriptor that is set to block.
     pub(crate) fn from_fd(fd: OwnedFd, engine: &Arc<Engine>) -> io::Result<Self> {
         let descriptor = Arc::new(Descriptor::new(fd, engine)?);
-        let (reads, writes) = (ReadSide::new(descriptor.clone()), WriteSide::new(descriptor.clone()));
+        let (reads, writes) =
+            (ReadSide::new(descriptor.clone()), WriteSide::new(descriptor.clone()));
         Ok(Self(Arc::new(Inner { descriptor, reads, writes })))
     }
 
@@ -80,6 +81,16 @@ impl Socket {
         Ok(())
     }
 
+    /// Sets it to block, for good.
+    pub(crate) fn block(&self) -> io::Result<()> {
+        self.options().set_nonblocking(false)
+    }
+
+    /// Whether both are one.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Names and options, by std's names or nearly.
     pub(crate) fn options(&self) -> SockRef<'_> {
         SockRef::from(&*self.descriptor)
@@ -97,19 +108,30 @@ impl Socket {
         self.options().shutdown(how)
     }
 
-    /// Bytes for `futures-io`.
-    pub(super) fn poll_write(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.writes.poll_write(cx, bytes)
-    }
-
     pub(crate) fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.options().take_error()
     }
 }
 
-fn internet(address: &SockAddr) -> io::Result<SocketAddr> {
+/// Memory as calls take it that only write to it.
+///
+/// # Safety
+/// Nothing but initialized bytes is written to it.
+pub(super) unsafe fn uninit(buf: &mut [u8]) -> &mut [MaybeUninit<u8>] {
+    let (first, len) = (buf.as_mut_ptr().cast(), buf.len());
+    // SAFETY: of the same layout; by the caller's promise the bytes stay initialized.
+    unsafe { std::slice::from_raw_parts_mut(first, len) }
+}
+
+pub(super) fn internet(address: &SockAddr) -> io::Result<SocketAddr> {
     let text = "the address is not an internet address";
     address.as_socket().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, text))
+}
+
+impl std::fmt::Debug for Socket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Socket").field("fd", &self.descriptor.raw()).finish()
+    }
 }
 
 impl AsFd for Socket {

@@ -1,16 +1,16 @@
-//! TCP connections as users see them.
+//! TCP connections and their halves.
 
 use std::fmt;
 use std::io;
-use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::net::SocketAddr;
 
+use socket2::SockRef;
+
+use super::addr::{ToSocketAddrs, first_of};
+use super::connect::connect_new;
 use super::engine_here;
-use super::receive::{self, Read, Recv};
 use super::socket::Socket;
-use super::write::{self, Write};
-use super::connect::connect_any;
-use crate::io::{IoBuf, IoBufMut};
+use super::stream::{reads, whole, writes};
 
 /// A TCP connection.
 ///
@@ -39,6 +39,10 @@ impl TcpStream {
         &self.0
     }
 
+    pub(super) fn options(&self) -> SockRef<'_> {
+        self.0.options()
+    }
+
     /// Connects to the first address that answers.
     ///
     /// ```
@@ -53,103 +57,8 @@ impl TcpStream {
     /// # Errors
     /// If none does: the error of the last.
     pub async fn connect(address: impl ToSocketAddrs) -> io::Result<Self> {
-        let addresses = address.to_socket_addrs()?.collect::<Vec<_>>();
-        connect_any(&engine_here(), addresses.into_iter()).await.map(Self)
-    }
-
-    /// Reads what there is into the buffer, from its start; 0 bytes are the end of the stream, unless the
-    /// buffer has none. The capacity of a vector is used, and its length set.
-    ///
-    /// # Errors
-    /// If the connection failed. The buffer comes back in any case.
-    ///
-    /// # Cancel safety
-    /// A dropped read loses nothing: what it has received, the next read returns. To get the
-    /// buffer back, use [`Read::cancel`].
-    pub fn read<B: IoBufMut + Unpin>(&self, buf: B) -> Read<'_, B> {
-        Read::new(&self.0, buf, receive::Extent::Some)
-    }
-
-    /// Reads until the buffer is full.
-    ///
-    /// ```
-    /// use filch::net::{TcpListener, TcpStream};
-    /// # filch::block_on(async {
-    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
-    /// let client = TcpStream::connect(listener.local_addr()?).await?;
-    /// let (server, _) = listener.accept().await?;
-    /// client.write_all(b"head").await.0?;
-    /// client.write_all(b"body").await.0?;
-    /// let (result, buffer) = server.read_exact(vec![0; 8]).await;
-    /// result?;
-    /// assert_eq!(buffer, b"headbody");
-    /// # std::io::Result::Ok(()) }).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    /// As [`TcpStream::read`], and `UnexpectedEof` if the stream ends before. What was read by then is
-    /// there for the next read.
-    ///
-    /// # Cancel safety
-    /// As [`TcpStream::read`].
-    pub fn read_exact<B: IoBufMut + Unpin>(&self, buf: B) -> Read<'_, B> {
-        Read::new(&self.0, buf, receive::Extent::All)
-    }
-
-    /// The next bytes, where the kernel put them; `None` at the end of the stream.
-    ///
-    /// Once used, the socket receives ahead: at most some chunks, then the other side has to wait.
-    ///
-    /// # Errors
-    /// If the connection failed.
-    ///
-    /// # Cancel safety
-    /// A dropped `recv` loses nothing.
-    pub fn recv(&self) -> Recv<'_> {
-        Recv { socket: &self.0 }
-    }
-
-    /// Writes what fits, and returns how much that was.
-    ///
-    /// # Errors
-    /// If the connection failed. The buffer comes back in any case.
-    ///
-    /// # Cancel safety
-    /// A dropped write has not started, or runs to its end before any later one. To know, use
-    /// [`Write::cancel`].
-    pub fn write<B: IoBuf + Unpin>(&self, buf: B) -> Write<'_, B> {
-        Write::new(&self.0, buf, write::Extent::Some)
-    }
-
-    /// Writes all of the buffer, and returns how much that was. Other writes come before or after it.
-    ///
-    /// # Errors
-    /// As [`TcpStream::write`].
-    ///
-    /// # Cancel safety
-    /// As [`TcpStream::write`].
-    pub fn write_all<B: IoBuf + Unpin>(&self, buf: B) -> Write<'_, B> {
-        Write::new(&self.0, buf, write::Extent::All)
-    }
-
-    /// Ends one or both directions.
-    ///
-    /// ```
-    /// use std::net::Shutdown;
-    /// use filch::net::{TcpListener, TcpStream};
-    /// # filch::block_on(async {
-    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
-    /// let client = TcpStream::connect(listener.local_addr()?).await?;
-    /// let (server, _) = listener.accept().await?;
-    /// client.shutdown(Shutdown::Write)?;
-    /// assert!(server.recv().await?.is_none());
-    /// # std::io::Result::Ok(()) }).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    /// If the connection is gone.
-    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        self.0.shutdown(how)
+        let engine = engine_here();
+        first_of(&address, async |address| connect_new(&engine, address).await).await.map(Self)
     }
 
     /// The address of this side.
@@ -167,28 +76,6 @@ impl TcpStream {
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.0.peer_addr()
     }
-
-    /// Sets whether small writes are sent at once.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
-        self.0.options().set_tcp_nodelay(nodelay)
-    }
-
-    /// Whether small writes are sent at once.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub fn nodelay(&self) -> io::Result<bool> {
-        self.0.options().tcp_nodelay()
-    }
-}
-
-impl AsFd for TcpStream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
 }
 
 impl fmt::Debug for TcpStream {
@@ -198,4 +85,52 @@ impl fmt::Debug for TcpStream {
             .field("peer", &self.peer_addr().ok())
             .finish()
     }
+}
+
+reads!(
+    TcpStream,
+    "# use filch::net::{TcpListener, TcpStream};
+# filch::block_on(async {
+# let listener = TcpListener::bind(\"127.0.0.1:0\").await?;
+# let writer = TcpStream::connect(listener.local_addr()?).await?;
+# let (reader, _) = listener.accept().await?;"
+);
+writes!(
+    TcpStream,
+    "# use filch::net::{TcpListener, TcpStream};
+# filch::block_on(async {
+# let listener = TcpListener::bind(\"127.0.0.1:0\").await?;
+# let writer = TcpStream::connect(listener.local_addr()?).await?;
+# let (reader, _) = listener.accept().await?;"
+);
+whole!(
+    TcpStream,
+    std::net::TcpStream,
+    "# use filch::net::{TcpListener, TcpStream};
+# filch::block_on(async {
+# let listener = TcpListener::bind(\"127.0.0.1:0\").await?;
+# let writer = TcpStream::connect(listener.local_addr()?).await?;
+# let (reader, _) = listener.accept().await?;"
+);
+
+pub use halves::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
+
+mod halves {
+    use crate::net::split::halves;
+
+    halves!(
+        TcpStream,
+        "TcpStream",
+        "# use filch::net::{TcpListener, TcpStream};
+# filch::block_on(async {
+# let listener = TcpListener::bind(\"127.0.0.1:0\").await?;
+# let writer = TcpStream::connect(listener.local_addr()?).await?;
+# let (reader, _) = listener.accept().await?;
+# let (reader, _whole) = reader.into_split();",
+        "# use filch::net::{TcpListener, TcpStream};
+# filch::block_on(async {
+# let listener = TcpListener::bind(\"127.0.0.1:0\").await?;
+# let writer = TcpStream::connect(listener.local_addr()?).await?;
+# let (reader, _) = listener.accept().await?;"
+    );
 }

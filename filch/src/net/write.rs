@@ -8,6 +8,8 @@
 //! W4. A write is tried by a call first, because most sockets take it at once; but a worker that
 //!     many writes come from collects them for its ring. What does not fit is left to the ring, whole
 //!     (`MSG_WAITALL`), or waits for readiness.
+//! W5. A handle that goes and takes the direction with it shuts it when the line is free: what a dropped
+//!     write has begun still goes out.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -18,7 +20,7 @@ use std::task::{Context, Poll, Wake, Waker, ready};
 
 use super::read::MOST;
 use super::socket::{Inner, Socket};
-use crate::base::shim::{AtomicU32, Mutex, Ordering};
+use crate::base::shim::{AtomicBool, AtomicU32, Mutex, Ordering};
 use crate::io::IoBuf;
 use crate::io::descriptor::Descriptor;
 use crate::io::driver::Cancel;
@@ -29,6 +31,8 @@ use crate::io::request::Request;
 use crate::io::slots::{CANCELED, Completion, Late, Polled};
 use crate::io::sys;
 use crate::task::budget::poll_proceed;
+
+mod turn;
 
 /// Nobody writes.
 const FREE: u32 = 0;
@@ -44,12 +48,15 @@ pub(crate) struct WriteSide {
     descriptor: Arc<Descriptor>,
     /// A wait for readiness on a ring, for `futures-io`.
     poll: Mutex<Option<Ticket>>,
+    /// Whether the direction is to be shut when the line is free (W5).
+    shuts: AtomicBool,
 }
 
 impl WriteSide {
     pub(super) fn new(descriptor: Arc<Descriptor>) -> Self {
         let (line, waiters) = (AtomicU32::new(FREE), Mutex::new(VecDeque::new()));
-        Self { line, waiters, descriptor, poll: Mutex::new(None) }
+        let shuts = AtomicBool::new(false);
+        Self { line, waiters, descriptor, poll: Mutex::new(None), shuts }
     }
 
     /// Takes the line, or waits for it.
@@ -78,8 +85,12 @@ impl WriteSide {
     }
 
     fn let_go(&self) {
-        // ORDERING: Release pairs with the Acquire in `poll_take` and `wait`.
-        if self.line.swap(FREE, Ordering::Release) == AWAITED {
+        // ORDERING: Release pairs with the Acquire in `poll_take` and `wait`. SeqCst, as the load in
+        // `shut_if_wanted`: together with those in `shut_when_free`, one of the two sides sees the
+        // other (W5).
+        let before = self.line.swap(FREE, Ordering::SeqCst);
+        self.shut_if_wanted();
+        if before == AWAITED {
             let waiters =
                 std::mem::take(&mut *self.waiters.lock().unwrap_or_else(PoisonError::into_inner));
             waiters.into_iter().for_each(Waker::wake);
@@ -91,15 +102,24 @@ impl WriteSide {
 impl WriteSide {
     /// Writes what fits by a call, when it is this write's turn and something does.
     pub(super) fn poll_write(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        ready!(self.poll_take(cx));
         let request = request(&self.descriptor, bytes, Extent::Some);
+        // SAFETY: the bytes are borrowed during the call.
+        unsafe { self.poll_request(cx, &request) }
+    }
+
+    /// Performs a request that writes, by a call, when it is its turn and the socket takes something.
+    ///
+    /// # Safety
+    /// R1 of `io/request.rs` holds during the call.
+    unsafe fn poll_request(&self, cx: &Context<'_>, request: &Request) -> Poll<io::Result<usize>> {
+        ready!(self.poll_take(cx));
         let written = loop {
             if self.descriptor.tells_readiness() {
-                // SAFETY: the bytes are borrowed during the call.
-                break unsafe { self.descriptor.poll_call(&request, Direction::Write, cx) }
+                // SAFETY: by the caller's promise.
+                break unsafe { self.descriptor.poll_call(request, Direction::Write, cx) }
                     .map(Completion::to_io);
             }
-            // SAFETY: as above.
+            // SAFETY: by the caller's promise.
             let result = unsafe { request.call() };
             match result {
                 _ if result == -libc::EINTR => {}

@@ -2,10 +2,17 @@
 
 mod backend;
 mod cancel;
+mod copies;
+mod datagrams;
 mod ends;
+mod faults;
+mod halves;
 mod lanes;
 mod limits;
+mod looks;
+mod names;
 mod streams;
+mod unix;
 
 #[allow(dead_code, reason = "shared with the tests of behaviour, which use more of it")]
 #[path = "../it/support.rs"]
