@@ -33,6 +33,11 @@ impl Batch {
         }
     }
 
+    /// Whether there is nobody to tell.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.wakers.is_empty() && self.late.is_empty() && self.disposed.is_empty()
+    }
+
     /// Tells everybody (B1); how many.
     pub(crate) fn deliver(&mut self) -> usize {
         let count = self.wakers.len() + self.late.len() + self.disposed.len();

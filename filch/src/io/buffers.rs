@@ -48,7 +48,8 @@ unsafe impl Sync for Pool {}
 
 fn layouts() -> (Layout, Layout) {
     let entries = usize::from(COUNT) * size_of::<BufRingEntry>();
-    let make = |size| Layout::from_size_align(size, PAGE).expect("a page divides the address space");
+    let make =
+        |size| Layout::from_size_align(size, PAGE).expect("a page divides the address space");
     (make(entries), make(usize::from(COUNT) * SIZE))
 }
 
@@ -59,14 +60,39 @@ fn allocate(layout: Layout) -> NonNull<u8> {
 }
 
 impl Pool {
-    /// Makes the buffers and shows them to the kernel.
-    pub(super) fn register(ring: &IoUring) -> io::Result<Arc<Self>> {
+    fn allocated() -> Arc<Self> {
         let (entries, memory) = layouts();
-        let pool = Arc::new(Self {
+        Arc::new(Self {
             entries: allocate(entries).cast(),
             memory: allocate(memory),
             tail: Mutex::new(0),
-        });
+        })
+    }
+
+    /// Makes buffers that the kernel does not see, for who plays its part.
+    pub(super) fn unregistered() -> Arc<Self> {
+        let pool = Self::allocated();
+        (0..COUNT).for_each(|number| pool.give_back(number));
+        pool
+    }
+
+    /// The buffer at the place `head` of the ring, if there is one, with its memory and size: for who
+    /// plays the kernel's part, and takes it by going on to the next place (F1).
+    pub(super) fn next(&self, head: u16) -> Option<(u16, *mut u8, u32)> {
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        if head == *tail {
+            return None;
+        }
+        // SAFETY: within the entries.
+        let entry = unsafe { self.entries.add(usize::from(head % COUNT)) };
+        // SAFETY: below the tail: filled by `give_back`, which the lock keeps away now.
+        let number = unsafe { entry.as_ref() }.bid();
+        Some((number, self.buffer(number).as_ptr(), SIZE as u32))
+    }
+
+    /// Makes the buffers and shows them to the kernel.
+    pub(super) fn register(ring: &IoUring) -> io::Result<Arc<Self>> {
+        let pool = Self::allocated();
         let address = pool.entries.addr().get() as u64;
         // SAFETY: F2, the entries outlive the ring's use of them.
         unsafe { ring.submitter().register_buf_ring_with_flags(address, COUNT, pool.group(), 0) }?;

@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 
 use super::driver::Kind;
 use super::engine::{Engine, Source};
+use super::fake;
 use super::readiness::{Direction, Look, Readiness};
 use super::request::Request;
 use super::slots::{CANCELED, Completion};
@@ -31,7 +32,13 @@ impl Descriptor {
     /// If nothing drives I/O in this runtime.
     pub(crate) fn new(fd: OwnedFd, engine: &Arc<Engine>) -> io::Result<Self> {
         let kind = engine.find()?.kind;
-        Ok(Self { fd, engine: engine.clone(), kind, source: OnceLock::new(), registers: Mutex::new(()) })
+        Ok(Self {
+            fd,
+            engine: engine.clone(),
+            kind,
+            source: OnceLock::new(),
+            registers: Mutex::new(()),
+        })
     }
 
     pub(crate) fn raw(&self) -> RawFd {
@@ -121,6 +128,9 @@ impl Drop for Descriptor {
     fn drop(&mut self) {
         if let Some(source) = self.source.get() {
             self.engine.unregister(self.raw(), source);
+        }
+        if self.kind == Kind::Fake {
+            fake::close(self.raw());
         }
     }
 }

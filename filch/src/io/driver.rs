@@ -10,6 +10,8 @@
 //!     driver is one load.
 //! V5. Once closed, a driver takes no operation; what was in flight has been cancelled and has ended.
 //!     Only then is the ring closed.
+//! V6. In a simulation the thread sleeps on its bed also while operations are in flight, until the next
+//!     of them is due or the network rings.
 //!
 //! Not here: which driver an operation goes to (`engine`), when it is visited (`sched/worker.rs`).
 
@@ -22,6 +24,7 @@ use std::time::Duration;
 use super::batch::Batch;
 use super::buffers::Pool;
 use super::epoll::{self, Epoll, SourceKey};
+use super::fake::Fake;
 use super::readiness::Readiness;
 use super::request::Request;
 use super::slots::{
@@ -32,6 +35,7 @@ use super::uring::{Mode, Plan, Uring};
 use super::wake::{Lain, Place, WakeWord};
 use crate::base::parker::Parker;
 use crate::base::shim::{AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::base::sim;
 
 /// Completions that one visit tells at most; the rest wait for the next. Guessed.
 const BUDGET: usize = 256;
@@ -52,6 +56,8 @@ const EXT_ARG: u32 = 1 << 3;
 pub(crate) enum Kind {
     Uring(Mode),
     Epoll,
+    /// In a simulation.
+    Fake,
 }
 
 enum Backend {
@@ -59,6 +65,7 @@ enum Backend {
     Unopened,
     Uring(Uring),
     Epoll(Epoll),
+    Fake(Fake),
     /// V5.
     Closed,
 }
@@ -150,7 +157,7 @@ impl Driver {
     fn count(&self, state: &State) {
         let sources = match &state.backend {
             Backend::Epoll(epoll) => epoll.len(),
-            Backend::Unopened | Backend::Uring(_) | Backend::Closed => 0,
+            Backend::Unopened | Backend::Uring(_) | Backend::Fake(_) | Backend::Closed => 0,
         };
         // ORDERING: Relaxed, see `is_active`.
         self.active.store(state.slots.len() + sources, Ordering::Relaxed);
@@ -158,19 +165,24 @@ impl Driver {
 
     /// Opens the backend if nobody has (V3).
     fn open<'a>(
-        &self,
+        self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
         kind: Kind,
     ) -> Result<MutexGuard<'a, State>, Refused> {
         match state.backend {
-            Backend::Uring(_) | Backend::Epoll(_) => return Ok(state),
+            Backend::Uring(_) | Backend::Epoll(_) | Backend::Fake(_) => return Ok(state),
             Backend::Closed => return Err(Refused::Closed),
             Backend::Unopened => {}
         }
-        let opened = self.eventfd().and_then(|eventfd| match kind {
-            Kind::Uring(mode) => Uring::open(mode, eventfd).map(Backend::Uring),
-            Kind::Epoll => Epoll::open(&eventfd).map(Backend::Epoll),
-        });
+        let opened = match kind {
+            Kind::Uring(mode) => {
+                self.eventfd().and_then(|eventfd| Uring::open(mode, eventfd).map(Backend::Uring))
+            }
+            Kind::Epoll => {
+                self.eventfd().and_then(|eventfd| Epoll::open(&eventfd).map(Backend::Epoll))
+            }
+            Kind::Fake => Fake::open(Arc::downgrade(self)).map(Backend::Fake),
+        };
         state.backend = opened.map_err(Refused::Failed)?;
         Ok(state)
     }
@@ -185,9 +197,15 @@ impl Driver {
 
     /// Ends the owner's current or next wait.
     pub(crate) fn wake(&self) {
+        self.ring();
+        sim::point();
+    }
+
+    /// As `wake`, without a switch of a simulation: the caller may hold a lock.
+    pub(crate) fn ring(&self) {
         match self.word.notify() {
             None => {}
-            Some(Place::Bed) => self.bed.unpark(),
+            Some(Place::Bed) => self.bed.unpark_here(),
             Some(Place::Kernel) => {
                 let eventfd = self.eventfd.get().expect("made before anybody waits in the kernel");
                 sys::signal(eventfd);
@@ -197,7 +215,7 @@ impl Driver {
 
     fn wake_if(&self, caller: Caller) {
         if caller == Caller::Other {
-            self.wake();
+            self.ring();
         }
     }
 }
@@ -210,7 +228,7 @@ impl Driver {
     /// What the request points to is kept until the last completion: by the future that polls the key,
     /// or by what it leaves behind in `abandon` (O1 of `slots`).
     pub(crate) unsafe fn start(
-        &self,
+        self: &Arc<Self>,
         caller: Caller,
         kind: Kind,
         request: &Request,
@@ -219,9 +237,7 @@ impl Driver {
         let mut state = self.open(self.lock(), kind)?;
         let State { slots, backend } = &mut *state;
         let key = slots.insert(waker);
-        if let Backend::Uring(uring) = backend {
-            uring.start(request, key);
-        }
+        backend.start(request, key);
         self.count(&state);
         drop(state);
         self.wake_if(caller);
@@ -234,7 +250,7 @@ impl Driver {
     /// # Safety
     /// What the request points to is kept by `late`.
     pub(crate) unsafe fn start_orphan(
-        &self,
+        self: &Arc<Self>,
         caller: Caller,
         kind: Kind,
         request: &Request,
@@ -242,9 +258,11 @@ impl Driver {
     ) -> Result<(), Box<dyn Late>> {
         let Ok(mut state) = self.open(self.lock(), kind) else { return Err(late) };
         let State { slots, backend } = &mut *state;
-        let Backend::Uring(uring) = backend else { return Err(late) };
+        if let Backend::Epoll(_) = backend {
+            return Err(late);
+        }
         let key = slots.insert_orphan(late);
-        uring.start(request, key);
+        backend.start(request, key);
         self.count(&state);
         drop(state);
         self.wake_if(caller);
@@ -256,7 +274,7 @@ impl Driver {
     /// # Safety
     /// The descriptor stays open until the stream has ended.
     pub(crate) unsafe fn start_stream(
-        &self,
+        self: &Arc<Self>,
         caller: Caller,
         kind: Kind,
         request: &Request,
@@ -264,15 +282,12 @@ impl Driver {
     ) -> Result<(Key, Option<Arc<Pool>>), Refused> {
         let mut state = self.open(self.lock(), kind)?;
         let State { slots, backend } = &mut *state;
-        let Backend::Uring(uring) = backend else {
-            unreachable!("a driver that tells readiness has no streams")
-        };
         let pool = match request {
-            Request::RecvMany { .. } => Some(uring.pool().map_err(Refused::Failed)?.clone()),
+            Request::RecvMany { .. } => Some(backend.pool().map_err(Refused::Failed)?.clone()),
             _ => None,
         };
         let key = slots.insert_stream(cap);
-        uring.start(request, key);
+        backend.start(request, key);
         self.count(&state);
         drop(state);
         self.wake_if(caller);
@@ -384,27 +399,69 @@ pub(crate) enum Cancel {
     No,
 }
 
-impl State {
+impl Backend {
+    /// Hands a request over. Where the kernel tells readiness only, it is performed by a call.
+    fn start(&mut self, request: &Request, key: Key) {
+        match self {
+            Self::Uring(uring) => uring.start(request, key),
+            Self::Fake(fake) => fake.start(request, key),
+            Self::Epoll(_) => {}
+            Self::Unopened | Self::Closed => unreachable!("opened before anything is started"),
+        }
+    }
+
     /// Queues the cancelling of an operation. A request that is performed by a call runs on.
     fn cancel(&mut self, key: Key) {
-        if let Backend::Uring(uring) = &mut self.backend {
-            uring.cancel(key);
+        match self {
+            Self::Uring(uring) => uring.cancel(key),
+            Self::Fake(fake) => fake.cancel(key),
+            Self::Epoll(_) | Self::Unopened | Self::Closed => {}
         }
+    }
+
+    fn pool(&mut self) -> io::Result<&Arc<Pool>> {
+        match self {
+            Self::Uring(uring) => uring.pool(),
+            Self::Fake(fake) => Ok(fake.pool()),
+            Self::Epoll(_) | Self::Unopened | Self::Closed => {
+                unreachable!("a driver that tells readiness has no streams")
+            }
+        }
+    }
+}
+
+impl State {
+    fn cancel(&mut self, key: Key) {
+        self.backend.cancel(key);
     }
 
     fn reap(&mut self, batch: &mut Batch) -> usize {
         let State { slots, backend } = self;
-        let Backend::Uring(uring) = backend else { return 0 };
         let mut stops = Vec::new();
-        let reaped = uring.reap(BUDGET, |key, completion| {
+        let tell = |key, completion| {
             let (told, then) = slots.complete(key, completion, &mut batch.wakers);
             batch.add(told);
             if then == Then::Stop {
                 stops.push(key);
             }
-        });
-        stops.into_iter().for_each(|key| uring.cancel(key));
+        };
+        let reaped = match backend {
+            Backend::Uring(uring) => uring.reap(BUDGET, tell),
+            Backend::Fake(fake) => fake.reap(BUDGET, tell),
+            Backend::Epoll(_) | Backend::Unopened | Backend::Closed => 0,
+        };
+        stops.into_iter().for_each(|key| backend.cancel(key));
         reaped
+    }
+
+    /// Ends what is in flight in a simulation; returns how much that was.
+    fn drain(&mut self, batch: &mut Batch) -> usize {
+        let State { slots, backend } = self;
+        let Backend::Fake(fake) = backend else { return 0 };
+        fake.drain(|key, completion| {
+            let (told, _) = slots.complete(key, completion, &mut batch.wakers);
+            batch.add(told);
+        })
     }
 }
 
@@ -412,7 +469,7 @@ impl State {
 impl Driver {
     /// Registers a descriptor with the epoll descriptor (E1 of `epoll`).
     pub(crate) fn add_source(
-        &self,
+        self: &Arc<Self>,
         fd: RawFd,
         readiness: Arc<Readiness>,
     ) -> Result<SourceKey, Refused> {
@@ -427,7 +484,7 @@ impl Driver {
         drop(state);
         if opens {
             // On its bed, the owner would not hear of it.
-            self.wake();
+            self.ring();
         }
         Ok(key)
     }
@@ -449,6 +506,7 @@ enum Errand {
     Nothing,
     Uring(Plan),
     Epoll(RawFd),
+    Fake,
 }
 
 /// Visits and waits.
@@ -458,6 +516,7 @@ impl Driver {
         match &mut state.backend {
             Backend::Uring(uring) => Errand::Uring(uring.plan()),
             Backend::Epoll(epoll) => Errand::Epoll(epoll.fd()),
+            Backend::Fake(_) => Errand::Fake,
             Backend::Unopened | Backend::Closed => Errand::Nothing,
         }
     }
@@ -472,6 +531,9 @@ impl Driver {
             Errand::Nothing => return 0,
             Errand::Uring(plan) => self.enter(plan, batch),
             Errand::Epoll(fd) => self.look(fd, Some(Duration::ZERO), batch),
+            Errand::Fake => {
+                self.look_at_fake(batch);
+            }
         }
         self.deliver(batch)
     }
@@ -523,6 +585,7 @@ impl Driver {
                     self.word.stand_up();
                 }
             }
+            Errand::Fake => self.sleep_in_fake(timeout, batch),
         }
         self.deliver(batch);
     }
@@ -538,6 +601,28 @@ impl Driver {
             }
         }
         self.word.stand_up();
+    }
+
+    /// Reaps; how long there is nothing more to do, if not for ever.
+    fn look_at_fake(&self, batch: &mut Batch) -> Option<Duration> {
+        let mut state = self.lock();
+        state.reap(batch);
+        self.count(&state);
+        let Backend::Fake(fake) = &state.backend else { return None };
+        fake.due().map(|due| due.saturating_duration_since(sim::now()))
+    }
+
+    fn sleep_in_fake(&self, timeout: Option<Duration>, batch: &mut Batch) {
+        let due = self.look_at_fake(batch);
+        if !batch.is_empty() {
+            return;
+        }
+        match due.filter(|&due| timeout.is_none_or(|timeout| due < timeout)) {
+            // Something will happen then, whatever the sleep itself is for.
+            Some(due) => sim::in_foreground(|| self.sleep_on_bed(Some(due))),
+            None => self.sleep_on_bed(timeout),
+        }
+        self.look_at_fake(batch);
     }
 
     fn sleep_in_ring(&self, plan: Plan, timeout: Option<Duration>, batch: &mut Batch) {
@@ -587,6 +672,9 @@ impl Driver {
         }
         drop(state);
         batch.deliver();
+        while self.lock().drain(batch) > 0 {
+            batch.deliver();
+        }
         while let Some(plan) = self.cancel_all() {
             wait_in_ring(plan, Some(CANCEL_AGAIN));
             self.lock().reap(batch);

@@ -126,9 +126,8 @@ impl Engine {
     }
 
     fn try_chain(&self) -> io::Result<Found> {
-        if sim::is_on() {
-            let text = "the simulator has no I/O";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        if self.drives() && sim::is_on() {
+            return Ok(Found { kind: Kind::Fake, refusals: Vec::new() });
         }
         let mut refusals = Vec::new();
         let text = "the workers' event cores are the program's own: they drive no I/O";
@@ -136,7 +135,7 @@ impl Engine {
         for &kind in &self.chain {
             let granted = match kind {
                 Kind::Uring(mode) => Uring::probe(mode),
-                Kind::Epoll => Ok(()),
+                Kind::Epoll | Kind::Fake => Ok(()),
             };
             match granted {
                 Ok(()) => return Ok(Found { kind, refusals }),
@@ -188,7 +187,7 @@ impl Engine {
     /// Starts something on the driver of this thread, or on another (G2).
     fn place<T>(
         &self,
-        mut start: impl FnMut(&Driver, Caller, Kind) -> Result<T, Refused>,
+        mut start: impl FnMut(&Arc<Driver>, Caller, Kind) -> Result<T, Refused>,
     ) -> io::Result<(usize, T)> {
         let kind = self.find()?.kind;
         if let Some(own) = self.here()
@@ -216,7 +215,7 @@ impl Engine {
         request: &Request,
         waker: &Waker,
     ) -> io::Result<Ticket> {
-        let start = |driver: &Driver, caller, kind| {
+        let start = |driver: &Arc<Driver>, caller, kind| {
             // SAFETY: by the caller's promise.
             unsafe { driver.start(caller, kind, request, waker.clone()) }
         };
@@ -237,7 +236,7 @@ impl Engine {
         late: Box<dyn Late>,
     ) -> Result<(), Box<dyn Late>> {
         let mut waiting = Some(late);
-        let start = |driver: &Driver, caller, kind| {
+        let start = |driver: &Arc<Driver>, caller, kind| {
             let late = waiting.take().expect("given back by who refuses it");
             // SAFETY: by the caller's promise.
             unsafe { driver.start_orphan(caller, kind, request, late) }.map_err(|late| {
@@ -284,7 +283,7 @@ impl Engine {
         request: &Request,
         cap: usize,
     ) -> io::Result<(Ticket, Option<Arc<Pool>>)> {
-        let start = |driver: &Driver, caller, kind| {
+        let start = |driver: &Arc<Driver>, caller, kind| {
             // SAFETY: by the caller's promise.
             unsafe { driver.start_stream(caller, kind, request, cap) }
         };
@@ -347,6 +346,7 @@ impl fmt::Display for Kind {
             Self::Uring(Mode::Cooperative) => "io_uring",
             Self::Uring(Mode::Plain) => "io_uring (plain)",
             Self::Epoll => "epoll",
+            Self::Fake => "the simulation's script",
         })
     }
 }

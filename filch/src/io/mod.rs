@@ -8,6 +8,7 @@
 //! | `op` | how does a future own an operation? |
 //! | `request` | what can be asked of the system? |
 //! | `uring` | how does a ring perform it? |
+//! | `fake` | how does it go in a simulation? |
 //! | `epoll`, `readiness` | how is it waited for where there is no ring? |
 //! | `descriptor` | who keeps a descriptor open? |
 //! | `buffers`, `buf` | whose memory do the bytes go to? |
@@ -35,6 +36,8 @@ pub(crate) mod driver;
 pub(crate) mod engine;
 #[cfg(not(loom))]
 mod epoll;
+#[cfg(not(loom))]
+pub(crate) mod fake;
 #[cfg(not(loom))]
 pub(crate) mod op;
 pub(crate) mod readiness;
@@ -71,6 +74,6 @@ pub use copy::{Copied, CopyBidirectional, copy_bidirectional};
 #[doc(inline)]
 pub use futures_lite::io::{
     AssertAsync, AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncSeek, AsyncSeekExt,
-    AsyncWrite, AsyncWriteExt, BufReader, BufWriter, Cursor, Lines, Split, Take, copy, empty, repeat,
-    sink, split,
+    AsyncWrite, AsyncWriteExt, BufReader, BufWriter, Cursor, Lines, Split, Take, copy, empty,
+    repeat, sink, split,
 };

@@ -3,12 +3,15 @@
 //! Y1. A call on a socket does not block: it says so itself (`MSG_DONTWAIT`), because a socket that was
 //!     set not to block would not be waited for by a ring.
 //! Y2. A descriptor that is made here is closed on `exec`.
+//! Y3. On a thread of a simulation, calls on sockets are made on its network instead (`fake`).
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
+use super::fake;
 use super::readiness::Direction;
+use super::request::{First, Request};
 
 /// The error number that the last call left, negated.
 fn last_error() -> i32 {
@@ -32,12 +35,21 @@ pub(crate) fn to_io(result: i32) -> io::Result<u32> {
 /// `buf` may be written for `len` bytes.
 pub(crate) unsafe fn recv(fd: RawFd, buf: *mut u8, len: u32, flags: i32) -> i32 {
     // SAFETY: by the caller's promise.
+    let faked = unsafe { fake::call(&Request::Recv { fd, buf, len, flags, first: First::Try }) };
+    if let Some(result) = faked {
+        return result;
+    }
+    // SAFETY: by the caller's promise.
     count(unsafe { libc::recv(fd, buf.cast(), len as usize, flags | libc::MSG_DONTWAIT) })
 }
 
 /// # Safety
 /// `buf` may be read for `len` bytes.
 pub(crate) unsafe fn send(fd: RawFd, buf: *const u8, len: u32, flags: i32) -> i32 {
+    // SAFETY: by the caller's promise.
+    if let Some(result) = unsafe { fake::call(&Request::Send { fd, buf, len, flags }) } {
+        return result;
+    }
     let flags = flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: by the caller's promise.
     count(unsafe { libc::send(fd, buf.cast(), len as usize, flags) })
@@ -47,12 +59,20 @@ pub(crate) unsafe fn send(fd: RawFd, buf: *const u8, len: u32, flags: i32) -> i3
 /// What `msg` leads to may be written as it says.
 pub(crate) unsafe fn recvmsg(fd: RawFd, msg: *mut libc::msghdr, flags: i32) -> i32 {
     // SAFETY: by the caller's promise.
+    if let Some(result) = unsafe { fake::call(&Request::RecvMsg { fd, msg, flags }) } {
+        return result;
+    }
+    // SAFETY: by the caller's promise.
     count(unsafe { libc::recvmsg(fd, msg, flags | libc::MSG_DONTWAIT) })
 }
 
 /// # Safety
 /// What `msg` leads to may be read as it says.
 pub(crate) unsafe fn sendmsg(fd: RawFd, msg: *const libc::msghdr, flags: i32) -> i32 {
+    // SAFETY: by the caller's promise.
+    if let Some(result) = unsafe { fake::call(&Request::SendMsg { fd, msg, flags }) } {
+        return result;
+    }
     let flags = flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: by the caller's promise.
     count(unsafe { libc::sendmsg(fd, msg, flags) })
@@ -60,6 +80,10 @@ pub(crate) unsafe fn sendmsg(fd: RawFd, msg: *const libc::msghdr, flags: i32) ->
 
 /// Whether a descriptor is ready: `EAGAIN` if it is not.
 pub(crate) fn is_ready(fd: RawFd, direction: Direction) -> i32 {
+    // SAFETY: it points to nothing.
+    if let Some(result) = unsafe { fake::call(&Request::Poll { fd, direction }) } {
+        return result;
+    }
     let mut poll = libc::pollfd { fd, events: direction.events(), revents: 0 };
     // SAFETY: one entry, which lives during the call.
     match small(unsafe { libc::poll(&raw mut poll, 1, 0) }) {
@@ -118,6 +142,7 @@ pub(crate) fn signal(eventfd: &OwnedFd) {
 /// # Safety
 /// `fd` is open and belongs to the caller alone.
 pub(crate) unsafe fn close(fd: RawFd) {
+    fake::close(fd);
     // SAFETY: by the caller's promise.
     drop(unsafe { OwnedFd::from_raw_fd(fd) });
 }

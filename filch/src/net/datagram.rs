@@ -11,8 +11,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use socket2::{SockAddr, SockRef};
+use socket2::SockAddr;
 
+use super::calls::Calls;
 use super::socket::uninit;
 use super::when::{once, when};
 use crate::io::descriptor::Descriptor;
@@ -42,8 +43,8 @@ impl Taking {
     }
 }
 
-pub(super) fn options(descriptor: &Descriptor) -> SockRef<'_> {
-    SockRef::from(descriptor)
+pub(super) fn options(descriptor: &Descriptor) -> Calls<'_> {
+    Calls::from(descriptor)
 }
 
 fn recv_now(descriptor: &Descriptor, buf: &mut [u8], taking: Taking) -> io::Result<usize> {
@@ -151,7 +152,7 @@ macro_rules! datagrams {
                 Ok(self.as_fd().try_clone_to_owned()?.into())
             }
 
-            pub(super) fn options(&self) -> socket2::SockRef<'_> {
+            pub(super) fn options(&self) -> crate::net::calls::Calls<'_> {
                 crate::net::datagram::options(&self.0)
             }
 

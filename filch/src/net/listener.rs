@@ -6,10 +6,9 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use socket2::SockRef;
-
 use super::accept::{Accept, Acceptor};
 use super::addr::{ToSocketAddrs, first_of};
+use super::calls::Calls;
 use super::engine_here;
 use super::socket::Socket;
 use super::stream::descriptor;
@@ -105,7 +104,7 @@ impl TcpListener {
         Self(acceptor)
     }
 
-    pub(super) fn options(&self) -> SockRef<'_> {
+    pub(super) fn options(&self) -> Calls<'_> {
         self.0.socket.options()
     }
 

@@ -15,6 +15,7 @@
 //! | file | question it answers |
 //! | --- | --- |
 //! | `socket` | what do all sockets have in common? |
+//! | `calls` | how is a socket asked what is answered at once? |
 //! | `read`, `receive` | whose bytes are these, and in what order? |
 //! | `write` | who writes next, and what becomes of a write that nobody waits for? |
 //! | `when`, `datagram` | how is a call made when a descriptor is ready for it? |
@@ -26,6 +27,7 @@
 mod accept;
 mod addr;
 mod backoff;
+mod calls;
 mod connect;
 mod datagram;
 mod listener;

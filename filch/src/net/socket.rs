@@ -5,7 +5,7 @@
 //! N2. `Inner` lives until the last handle and the last abandoned operation are gone, and the descriptor
 //!     until the last operation in flight has ended (H1 of `io/descriptor.rs`).
 //!
-//! All synchronous calls on sockets are made in this file.
+//! Not here: how a call is made (`calls`).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -13,8 +13,9 @@ use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use socket2::{Domain, Protocol, SockAddr, SockRef, Type};
+use socket2::{Domain, Protocol, SockAddr, Type};
 
+use super::calls::Calls;
 use super::read::ReadSide;
 use super::write::WriteSide;
 use crate::io::descriptor::Descriptor;
@@ -92,8 +93,8 @@ impl Socket {
     }
 
     /// Names and options, by std's names or nearly.
-    pub(crate) fn options(&self) -> SockRef<'_> {
-        SockRef::from(&*self.descriptor)
+    pub(crate) fn options(&self) -> Calls<'_> {
+        Calls::from(&*self.descriptor)
     }
 
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {

@@ -4,9 +4,8 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
-use socket2::SockRef;
-
 use super::addr::{ToSocketAddrs, first_of};
+use super::calls::Calls;
 use super::connect::connect_new;
 use super::engine_here;
 use super::socket::Socket;
@@ -39,7 +38,7 @@ impl TcpStream {
         &self.0
     }
 
-    pub(super) fn options(&self) -> SockRef<'_> {
+    pub(super) fn options(&self) -> Calls<'_> {
         self.0.options()
     }
 

@@ -5,9 +5,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-use socket2::{Domain, Protocol, SockRef, Type};
+use socket2::{Domain, Protocol, Type};
 
 use super::accept::Acceptor;
+use super::calls::Calls;
 use super::connect::connect;
 use super::engine_here;
 use super::listener::TcpListener;
@@ -61,7 +62,7 @@ impl TcpSocket {
         Socket::from_fd(OwnedFd::from(stream), &engine_here()).map(Self)
     }
 
-    pub(super) fn options(&self) -> SockRef<'_> {
+    pub(super) fn options(&self) -> Calls<'_> {
         self.0.options()
     }
 

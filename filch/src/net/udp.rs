@@ -45,8 +45,9 @@ datagrams!(
 fn bound(engine: &Arc<Engine>, address: SocketAddr) -> io::Result<Arc<Descriptor>> {
     let domain = Domain::for_address(address);
     let socket = socket2::Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
-    socket.bind(&address.into())?;
-    datagram::wrap(socket.into(), engine)
+    let descriptor = datagram::wrap(socket.into(), engine)?;
+    datagram::options(&descriptor).bind(&address.into())?;
+    Ok(descriptor)
 }
 
 fn with_sender((count, from): (usize, SockAddr)) -> io::Result<(usize, SocketAddr)> {

@@ -15,6 +15,7 @@ use socket2::{Domain, SockAddr, Type};
 use super::{SocketAddr, UCred, names};
 use crate::io::descriptor::Descriptor;
 use crate::net::backoff::Backoff;
+use crate::net::calls::pair;
 use crate::net::datagram::{self, Taking, datagrams};
 use crate::net::engine_here;
 
@@ -83,7 +84,7 @@ impl UnixDatagram {
     /// # Errors
     /// If the system refuses.
     pub fn pair() -> io::Result<(Self, Self)> {
-        let (one, other) = socket2::Socket::pair(Domain::UNIX, Type::DGRAM, None)?;
+        let (one, other) = pair(Type::DGRAM)?;
         Ok((Self::open(one)?, Self::open(other)?))
     }
 

@@ -9,6 +9,7 @@ use socket2::{Domain, SockAddr, Type};
 
 use super::SocketAddr;
 use super::names::{self, UCred};
+use crate::net::calls::pair;
 use crate::net::connect::connect_here;
 use crate::net::engine_here;
 use crate::net::socket::Socket;
@@ -69,7 +70,7 @@ impl UnixStream {
     /// # Errors
     /// If the system refuses.
     pub fn pair() -> io::Result<(Self, Self)> {
-        let (one, other) = socket2::Socket::pair(Domain::UNIX, Type::STREAM, None)?;
+        let (one, other) = pair(Type::STREAM)?;
         let engine = engine_here();
         let wrap = |fd: socket2::Socket| Socket::from_fd(OwnedFd::from(fd), &engine).map(Self);
         Ok((wrap(one)?, wrap(other)?))

@@ -8,13 +8,12 @@ use std::io::{self, IoSlice};
 use std::net::Shutdown;
 use std::task::{Context, Poll, ready};
 
-use socket2::SockRef;
-
 use super::{Extent, FREE, HELD, WriteSide, request};
 use crate::base::shim::Ordering;
 use crate::io::readiness::Direction;
 use crate::io::request::Request;
 use crate::io::sys;
+use crate::net::calls::Calls;
 use crate::net::when::{once, when};
 
 /// The line, held until this is dropped (W1).
@@ -101,7 +100,7 @@ impl WriteSide {
     }
 
     fn shut(&self) -> io::Result<()> {
-        SockRef::from(&*self.descriptor).shutdown(Shutdown::Write)
+        Calls::from(&*self.descriptor).shutdown(Shutdown::Write)
     }
 
     /// Shuts the direction as soon as nobody writes (W5).
