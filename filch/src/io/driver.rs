@@ -75,7 +75,7 @@ pub(crate) struct Driver {
     eventfd: OnceLock<Arc<OwnedFd>>,
     /// V4. Written under the lock, read by the owner without it.
     active: AtomicUsize,
-    /// How much the owner was told at its last visit: how many tasks run before the next.
+    /// How much a visit tells, of late: how many tasks run before the next. Falls slowly.
     crowd: AtomicUsize,
     state: Mutex<State>,
 }
@@ -141,8 +141,13 @@ impl Driver {
     /// Tells what a visit has brought.
     fn deliver(&self, batch: &mut Batch) -> usize {
         let told = batch.deliver();
-        // ORDERING: Relaxed, a guess for `is_crowded`.
-        self.crowd.store(told, Ordering::Relaxed);
+        // ORDERING: Relaxed, a guess for `is_crowded`, made by one thread at a time, nearly always.
+        let before = self.crowd.load(Ordering::Relaxed);
+        let now = told.max(before - before.div_ceil(8));
+        if now != before {
+            // ORDERING: Relaxed, as above.
+            self.crowd.store(now, Ordering::Relaxed);
+        }
         told
     }
 
@@ -509,6 +514,18 @@ impl Driver {
             }
         }
         batch.events = events;
+    }
+
+    /// Whether completions are there, or would be after an enter, as far as a look at shared memory tells.
+    pub(crate) fn sees_completions(&self) -> bool {
+        let Ok(mut state) = self.state.try_lock() else { return false };
+        match &mut state.backend {
+            Backend::Uring(uring) => {
+                let plan = uring.plan();
+                plan.ready || plan.fetch
+            }
+            Backend::Epoll(_) | Backend::Unopened | Backend::Closed => false,
+        }
     }
 
     /// Waits for a completion, a wake or the end of the timeout, and tells what has completed. Only the
