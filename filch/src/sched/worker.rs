@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 
 use super::core::EventCore;
 use super::drive::Suspect;
+use super::ripe::Ripeness;
 use super::shared::{Lane, Phase, Shared, Slot, lock};
 use crate::base::rng::Rng;
 use crate::base::shim::Ordering;
@@ -87,14 +88,10 @@ pub(crate) struct Worker {
     pub(crate) patience: Cell<usize>,
     /// Where the last steal succeeded.
     pub(crate) victim: Cell<usize>,
-    /// A slot, and the index below which its jobs were seen to stay (X5 of `steal`).
-    pub(crate) ripe: Cell<(usize, u64)>,
-    /// How many finds in a row were not worth a theft (X5 of `steal`).
-    pub(crate) brief: Cell<u32>,
-    /// This worker was woken for work that it has not looked for yet (X5 of `steal`).
-    pub(crate) woken: Cell<bool>,
     /// A neighbour that was inside a task when this worker last looked (A4 of `drive`).
     pub(crate) suspect: Cell<Option<Suspect>>,
+    /// What this worker knows of the jobs of others (X5 of `steal`).
+    pub(super) ripeness: Ripeness,
     /// K3.
     pub(crate) searching: Cell<bool>,
     /// Whether the idle set counts this worker at all.
@@ -110,6 +107,8 @@ pub(crate) struct Worker {
     /// When the worker last woke, fell asleep or told the time.
     since: Cell<Instant>,
     aborting: Cell<bool>,
+    /// Whom the next fork that finds sleepers wakes, if it is the first of a loop; one otherwise, 0.
+    pub(crate) announced: Cell<usize>,
     /// How many calls of a guest may fork (U3).
     pub(crate) forking: Cell<usize>,
 }
@@ -137,10 +136,8 @@ impl Worker {
             streak: Cell::new(0),
             patience: Cell::new(shared.config.explore_yields),
             victim: Cell::new(victim),
-            ripe: Cell::new((usize::MAX, 0)),
-            brief: Cell::new(0),
-            woken: Cell::new(false),
             suspect: Cell::new(None),
+            ripeness: Ripeness::new(lane.range.len()),
             searching: Cell::new(false),
             in_lane: Cell::new(false),
             armed: Cell::new(false),
@@ -149,6 +146,7 @@ impl Worker {
             visited: Cell::new((shared.clock.now(), 0)),
             since: Cell::new(shared.clock.now()),
             aborting: Cell::new(false),
+            announced: Cell::new(0),
             forking: Cell::new(0),
             shared,
             index,
@@ -576,6 +574,19 @@ impl Worker {
         let step = if entered.beat % 2 == beat % 2 { 2 } else { 1 };
         // ORDERING: Relaxed, as in `enter_task`.
         slot.beat.store(beat + step, Ordering::Relaxed);
+        self.settle_for_others();
+    }
+
+    /// C4: what goes on after a task is the worker's loop, which settles before it rests; or a task
+    /// that waited, perhaps of another group; or a guest between two calls. Those do not settle.
+    #[inline]
+    fn settle_for_others(&self) {
+        let group = context::with(|cx| cx.group.get());
+        let settles_later =
+            if group.is_null() { !self.is_guest() } else { Group::is_in_ledger(group) };
+        if !settles_later {
+            Group::settle();
+        }
     }
 
     /// Shows the sentry that the task in hand makes progress.
