@@ -176,6 +176,22 @@ impl TcpStream {
         self.0.options().set_tcp_nodelay(nodelay)
     }
 
+    /// The error that the socket has kept, if any, which is forgotten by that.
+    ///
+    /// ```
+    /// # filch::block_on(async {
+    /// let listener = filch::net::TcpListener::bind("127.0.0.1:0").await?;
+    /// let client = filch::net::TcpStream::connect(listener.local_addr()?).await?;
+    /// assert!(client.take_error()?.is_none());
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.0.take_error()
+    }
+
     /// Whether small writes are sent at once.
     ///
     /// # Errors

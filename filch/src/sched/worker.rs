@@ -48,6 +48,10 @@ const SHORT_SLEEP: Duration = Duration::from_micros(20);
 /// take longer.
 const IO_AGE: Duration = Duration::from_micros(100);
 
+/// So many tasks in the ring are shared at once, however brief they may be. Guessed: some 300 µs of
+/// work, which is more than a wake costs.
+const HELD_BACK: usize = 64;
+
 /// How things were before a task.
 #[must_use]
 pub(super) struct Entered {
@@ -102,6 +106,10 @@ pub(crate) struct Worker {
     private: RefCell<VecDeque<RawTask>>,
     /// Pinned tasks that are alive; each holds a clone.
     pins: Rc<()>,
+    /// The event core is telling what has happened.
+    pub(super) delivering: Cell<bool>,
+    /// It made tasks ready that nobody was told of (D1).
+    pub(super) held_back: Cell<bool>,
     /// When the event core was last visited: time and tick.
     visited: Cell<(Instant, u64)>,
     /// When the worker last woke, fell asleep or told the time.
@@ -143,6 +151,8 @@ impl Worker {
             armed: Cell::new(false),
             private: RefCell::new(VecDeque::new()),
             pins: Rc::new(()),
+            delivering: Cell::new(false),
+            held_back: Cell::new(false),
             visited: Cell::new((shared.clock.now(), 0)),
             since: Cell::new(shared.clock.now()),
             aborting: Cell::new(false),
@@ -349,7 +359,29 @@ impl Worker {
             return;
         }
         self.visited.set((self.since.get(), self.tick.get()));
-        self.core.borrow_mut().poll();
+        self.deliver(|core| {
+            core.poll();
+        });
+    }
+
+    /// Has the event core tell what has happened. Tasks that this makes ready stay here for a moment
+    /// (D1): most are brief, and a neighbour that were woken for a few of them would keep their
+    /// operations, and be woken for each of them from then on.
+    fn deliver(&self, tell: impl FnOnce(&mut dyn EventCore)) {
+        self.make_room();
+        self.delivering.set(true);
+        tell(&mut **self.core.borrow_mut());
+        self.delivering.set(false);
+        if self.held_back.get() && self.slot().ring.len() >= HELD_BACK {
+            self.share_held_back();
+        }
+    }
+
+    /// Tells others of tasks that were held back, if any are left.
+    fn share_held_back(&self) {
+        if self.held_back.replace(false) && !self.slot().ring.is_empty() {
+            self.shared.notify(self.lane());
+        }
     }
 
     /// Whether the visit to a driver that costs a system call each time can wait: there were one or a
@@ -362,15 +394,20 @@ impl Worker {
             && self.tick.get() - tick < self.shared.config.io_interval as u64
     }
 
-    /// Whether completions have waited for so long that they come before the next task (K4).
+    /// Whether completions have waited for so long that they come before the next task (K4). Tasks that
+    /// were held back for so long are for others, too.
     fn is_due(&self, driving: bool) -> bool {
         let age = || self.shared.clock.now().saturating_duration_since(self.since.get());
-        driving && age() >= IO_AGE
+        let due = (driving || self.held_back.get()) && age() >= IO_AGE;
+        if due {
+            self.share_held_back();
+        }
+        due
     }
 
     /// Sleeps in the event core.
     pub(crate) fn park(&self, timeout: Option<Duration>) {
-        self.core.borrow_mut().park(timeout);
+        self.deliver(|core| core.park(timeout));
     }
 
     /// Moves what others sent to this worker into its private queue.
