@@ -24,8 +24,8 @@
 use std::sync::OnceLock;
 
 #[cfg(all(not(loom), not(filch_tsan)))]
-use super::shim::AtomicBool;
-use super::shim::{Ordering, compiler_fence, fence};
+use super::shim::{AtomicBool, compiler_fence};
+use super::shim::{Ordering, fence};
 use super::sim;
 
 /// How the pair is made of on this machine.
@@ -90,12 +90,15 @@ pub(crate) fn light_is_free() -> bool {
 /// As [`light`], for a caller that knows whether it is free: `light_is_free` has said so, at any time.
 #[inline(always)]
 pub(crate) fn light_if_free(free: bool) {
+    #[cfg(all(not(loom), not(filch_tsan)))]
     if free {
         // ORDERING: as in `light`.
         compiler_fence(Ordering::SeqCst);
-    } else {
-        light_and_slow();
+        return;
     }
+    #[cfg(any(loom, filch_tsan))]
+    debug_assert!(!free, "`light_is_free` never says so here");
+    light_and_slow();
 }
 
 /// The light half where it is not free, out of the way of those for whom it is.
