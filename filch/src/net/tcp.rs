@@ -5,11 +5,11 @@ use std::io;
 use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use super::connect::connect_any;
 use super::engine_here;
 use super::receive::{self, Read, Recv};
 use super::socket::Socket;
 use super::write::{self, Write};
-use super::connect::connect_any;
 use crate::io::{IoBuf, IoBufMut};
 
 /// A TCP connection.

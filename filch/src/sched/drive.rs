@@ -165,7 +165,11 @@ impl Worker {
     /// Visits the driver of a neighbour that seems stuck (A4); whether that has brought anything.
     pub(super) fn looks_after_drivers(&self) -> bool {
         let lane = self.lane();
-        if !self.runs_futures() || lane.width() < 2 || self.is_spare() || !self.shared().engine.is_used() {
+        if !self.runs_futures()
+            || lane.width() < 2
+            || self.is_spare()
+            || !self.shared().engine.is_used()
+        {
             return false;
         }
         let Some(suspect) = self.suspect.get().filter(|suspect| suspect.is_still(self.shared()))
