@@ -63,7 +63,7 @@ pub(crate) enum Kind {
 enum Backend {
     /// V3.
     Unopened,
-    Uring(Uring),
+    Uring(Box<Uring>),
     Epoll(Epoll),
     Fake(Fake),
     /// V5.
@@ -82,7 +82,9 @@ pub(crate) struct Driver {
     eventfd: OnceLock<Arc<OwnedFd>>,
     /// V4. Written under the lock, read by the owner without it.
     active: AtomicUsize,
-    /// How much the owner was told at its last visit: how many tasks run before the next.
+    /// How much the owner can take at its next visit. It writes, whoever visits reads.
+    room: AtomicUsize,
+    /// How much a visit tells, of late: how many tasks run before the next. Falls slowly.
     crowd: AtomicUsize,
     state: Mutex<State>,
 }
@@ -121,6 +123,7 @@ impl Driver {
             bed: Parker::new(),
             eventfd: OnceLock::new(),
             active: AtomicUsize::new(0),
+            room: AtomicUsize::new(BUDGET),
             crowd: AtomicUsize::new(0),
             state: Mutex::new(State { slots: Slots::default(), backend: Backend::Unopened }),
         }
@@ -145,11 +148,27 @@ impl Driver {
         self.crowd.load(Ordering::Relaxed) >= CROWD
     }
 
+    /// Says how much the owner can take: the rest waits here, in order, and costs nothing.
+    pub(crate) fn set_room(&self, room: usize) {
+        // ORDERING: Relaxed, a bound that publishes nothing.
+        self.room.store(room.clamp(1, BUDGET), Ordering::Relaxed);
+    }
+
+    fn room(&self) -> usize {
+        // ORDERING: Relaxed, as in `set_room`.
+        self.room.load(Ordering::Relaxed)
+    }
+
     /// Tells what a visit has brought.
     fn deliver(&self, batch: &mut Batch) -> usize {
         let told = batch.deliver();
-        // ORDERING: Relaxed, a guess for `is_crowded`.
-        self.crowd.store(told, Ordering::Relaxed);
+        // ORDERING: Relaxed, a guess for `is_crowded`, made by one thread at a time, nearly always.
+        let before = self.crowd.load(Ordering::Relaxed);
+        let now = told.max(before - before.div_ceil(8));
+        if now != before {
+            // ORDERING: Relaxed, as above.
+            self.crowd.store(now, Ordering::Relaxed);
+        }
         told
     }
 
@@ -176,7 +195,7 @@ impl Driver {
         }
         let opened = match kind {
             Kind::Uring(mode) => {
-                self.eventfd().and_then(|eventfd| Uring::open(mode, eventfd).map(Backend::Uring))
+                self.eventfd().and_then(|eventfd| Uring::open(mode, eventfd).map(|uring| Backend::Uring(Box::new(uring))))
             }
             Kind::Epoll => {
                 self.eventfd().and_then(|eventfd| Epoll::open(&eventfd).map(Backend::Epoll))
@@ -435,7 +454,7 @@ impl State {
         self.backend.cancel(key);
     }
 
-    fn reap(&mut self, batch: &mut Batch) -> usize {
+    fn reap(&mut self, most: usize, batch: &mut Batch) -> usize {
         let State { slots, backend } = self;
         let mut stops = Vec::new();
         let tell = |key, completion| {
@@ -446,8 +465,8 @@ impl State {
             }
         };
         let reaped = match backend {
-            Backend::Uring(uring) => uring.reap(BUDGET, tell),
-            Backend::Fake(fake) => fake.reap(BUDGET, tell),
+            Backend::Uring(uring) => uring.reap(most, tell),
+            Backend::Fake(fake) => fake.reap(most, tell),
             Backend::Epoll(_) | Backend::Unopened | Backend::Closed => 0,
         };
         stops.into_iter().for_each(|key| backend.cancel(key));
@@ -546,7 +565,7 @@ impl Driver {
                 taken = note(sys::enter(plan.fd, plan.submit, 0, flags, None));
             }
             let mut state = self.lock();
-            let reaped = state.reap(batch);
+            let reaped = state.reap(self.room(), batch);
             let full = match &mut state.backend {
                 Backend::Uring(uring) if uring.is_full() => Some(uring.plan()),
                 _ => None,
@@ -555,7 +574,7 @@ impl Driver {
             drop(state);
             match full {
                 // As long as it moves: the rest would wait for the next visit.
-                Some(next) if taken > 0 && reaped < BUDGET => plan = next,
+                Some(next) if taken > 0 && reaped < self.room() => plan = next,
                 _ => return,
             }
         }
@@ -563,7 +582,7 @@ impl Driver {
 
     fn look(&self, fd: RawFd, timeout: Option<Duration>, batch: &mut Batch) {
         let mut events = std::mem::take(&mut batch.events);
-        epoll::wait(fd, timeout, &mut events);
+        epoll::wait(fd, timeout, self.room(), &mut events);
         if !events.is_empty() {
             let state = self.lock();
             if let Backend::Epoll(epoll) = &state.backend {
@@ -571,6 +590,19 @@ impl Driver {
             }
         }
         batch.events = events;
+    }
+
+    /// Whether completions are there, or would be after an enter, as far as a look at shared memory tells.
+    pub(crate) fn sees_completions(&self) -> bool {
+        let Ok(mut state) = self.state.try_lock() else { return false };
+        match &mut state.backend {
+            Backend::Uring(uring) => {
+                let plan = uring.plan();
+                plan.ready || plan.fetch
+            }
+            Backend::Fake(fake) => fake.due().is_some_and(|due| due <= sim::now()),
+            Backend::Epoll(_) | Backend::Unopened | Backend::Closed => false,
+        }
     }
 
     /// Waits for a completion, a wake or the end of the timeout, and tells what has completed. Only the
@@ -606,7 +638,7 @@ impl Driver {
     /// Reaps; how long there is nothing more to do, if not for ever.
     fn look_at_fake(&self, batch: &mut Batch) -> Option<Duration> {
         let mut state = self.lock();
-        state.reap(batch);
+        state.reap(self.room(), batch);
         self.count(&state);
         let Backend::Fake(fake) = &state.backend else { return None };
         fake.due().map(|due| due.saturating_duration_since(sim::now()))
@@ -633,7 +665,7 @@ impl Driver {
         wait_in_ring(plan, timeout);
         self.word.stand_up();
         let mut state = self.lock();
-        state.reap(batch);
+        state.reap(self.room(), batch);
         self.count(&state);
     }
 }
@@ -677,7 +709,7 @@ impl Driver {
         }
         while let Some(plan) = self.cancel_all() {
             wait_in_ring(plan, Some(CANCEL_AGAIN));
-            self.lock().reap(batch);
+            self.lock().reap(BUDGET, batch);
             batch.deliver();
         }
         let mut state = self.lock();
