@@ -235,7 +235,7 @@ impl Entry {
         // SAFETY: N3, it is LINKED, so it is there.
         let entry = unsafe { entry.as_ref() };
         // SAFETY: N2, it is there while LINKED.
-        let waker = entry.waker.with(|waker| unsafe { (*waker).assume_init_read() });
+        let waker = entry.waker.with(|waker| unsafe { waker.cast::<Waker>().read() });
         // ORDERING: Release pairs with the Acquire in `Entry::state`: who sees it sees that the waker
         // has been read (N1).
         entry.state.store(state, Ordering::Release);
@@ -251,7 +251,7 @@ impl Entry {
     fn will_wake(&self, waker: &Waker) -> bool {
         // SAFETY: N2, only the caller writes it. If another has taken it, its bits are still there,
         // and comparing them reads nothing else.
-        self.waker.with(|ours| unsafe { (*ours).assume_init_ref() }.will_wake(waker))
+        self.waker.with(|ours| unsafe { &*ours.cast::<Waker>() }.will_wake(waker))
     }
 }
 
@@ -290,7 +290,7 @@ impl Timer {
         if state == LINKED {
             self.entry.waker.with_mut(|place| {
                 // SAFETY: N2, we are the owner, hold the lock, and it is there.
-                std::mem::swap(unsafe { (*place).assume_init_mut() }, &mut waker);
+                std::mem::swap(unsafe { &mut *place.cast::<Waker>() }, &mut waker);
             });
         }
         drop(wheel);
@@ -332,7 +332,7 @@ impl Timer {
             // ORDERING: Relaxed, only the owner leaves FIRED.
             entry.state.store(FIRED, Ordering::Relaxed);
             // SAFETY: N2, written above, and nobody has taken it.
-            drop(entry.waker.with(|waker| unsafe { (*waker).assume_init_read() }));
+            drop(entry.waker.with(|waker| unsafe { waker.cast::<Waker>().read() }));
             return Registered::Due;
         }
         // ORDERING: Relaxed, who leaves LINKED holds the lock after us.

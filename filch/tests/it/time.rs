@@ -84,29 +84,19 @@ fn timeouts_of_nothing_and_for_ever() {
 fn a_value_that_comes_with_the_timeout_is_not_lost() {
     watched(|dog| {
         let (rig, hand) = by_hand(dog, 1);
-        let gate = Gate::default();
-        let value = rig.spawn(timeout(MS, {
-            let gate = gate.clone();
-            async move {
-                gate.await;
-                7
-            }
-        }));
-        until(|| gate.waiters() == 1);
-        // One worker, and it is busy while both become ready.
-        let (door, opener) = kit::Gate::new();
-        let blocker = rig.spawn({
-            let door = door.clone();
-            let (gate, hand) = (gate.clone(), hand.clone());
-            async move {
-                hand.advance(MS);
-                gate.open();
-                door.pass();
-            }
+        rig.block_on(async {
+            let bell = Arc::new(CountingWaker::default());
+            let waker = Waker::from(bell.clone());
+            let mut cx = Context::from_waker(&waker);
+            let gate = Gate::default();
+            let mut value = pin!(timeout(MS, gate.clone()));
+            assert!(value.as_mut().poll(&mut cx).is_pending());
+            hand.advance(MS);
+            until(|| bell.wakes() == 1);
+            // The timer has fired, nobody has been told yet, and the future is ready.
+            gate.open();
+            assert_eq!(value.as_mut().poll(&mut cx), Poll::Ready(Ok(())));
         });
-        drop(opener);
-        blocker.wait();
-        assert_eq!(value.wait(), Ok(7));
     });
 }
 
