@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 
 use socket2::SockRef;
 
-use super::addr::{ToSocketAddrs, first_of};
-use super::connect::connect_new;
+use super::addr::ToSocketAddrs;
+use super::connect::connect_any;
 use super::engine_here;
 use super::socket::Socket;
 use super::stream::{reads, whole, writes};
@@ -57,8 +57,7 @@ impl TcpStream {
     /// # Errors
     /// If none does: the error of the last.
     pub async fn connect(address: impl ToSocketAddrs) -> io::Result<Self> {
-        let engine = engine_here();
-        first_of(&address, async |address| connect_new(&engine, address).await).await.map(Self)
+        connect_any(&engine_here(), &address).await.map(Self)
     }
 
     /// The address of this side.
