@@ -103,29 +103,25 @@ on_each_backend! {
             .on_thread_stop(move |worker| stopped.send((worker.role, worker.index)).unwrap())
             .build()
             .unwrap();
-        let (begun, has_begun) = mpsc::channel();
-        let (client, reads) = runtime.block_on(async {
-            let (client, server) = pair().await.unwrap();
-            let (release, wait) = mpsc::channel();
-            // The regular worker blocks, so the spare runs the rest.
-            let blocker = filch::spawn(async move { wait.recv().unwrap() });
-            let reader = filch::spawn(async move {
-                {
-                    let mut read = pin!(server.read(vec![0; 8]));
-                    begin(read.as_mut()).await;
-                    begun.send(()).unwrap();
-                    let (result, buf) = read.await;
-                    assert_eq!(&buf[..result.unwrap()], b"moved");
-                }
-                // And a stream.
-                begin(pin!(server.recv())).await;
-                server
-            });
-            has_begun.recv().unwrap();
-            release.send(()).unwrap();
-            blocker.await;
-            (client, reader)
+        let (client, server) = runtime.block_on(pair()).unwrap();
+        let ((begun, has_begun), (release, wait)) = (mpsc::channel(), mpsc::channel());
+        // The regular worker blocks, so the spare runs the rest.
+        let blocker = runtime.spawn(async move { wait.recv().unwrap() });
+        let reads = runtime.spawn(async move {
+            {
+                let mut read = pin!(server.read(vec![0; 8]));
+                begin(read.as_mut()).await;
+                begun.send(()).unwrap();
+                let (result, buf) = read.await;
+                assert_eq!(&buf[..result.unwrap()], b"moved");
+            }
+            // And a stream.
+            begin(pin!(server.recv())).await;
+            server
         });
+        has_begun.recv().unwrap();
+        release.send(()).unwrap();
+        runtime.block_on(blocker);
         // No sleep orders this: the spare goes when it likes, before or after the write.
         let spare = stops.recv_timeout(Duration::from_secs(30)).unwrap();
         assert_eq!(spare, (filch::Role::Io, 1));
