@@ -60,6 +60,33 @@ impl TcpStream {
         connect_any(&engine_here(), &address).await.map(Self)
     }
 
+    /// Sets from how many bytes on a write is sent without being copied first; `None`, as it is at the
+    /// start, is never. What is on its way is not affected.
+    ///
+    /// It takes a ring, and a network card that reads the bytes by itself: where the kernel copies them
+    /// after all, as it does between two sockets of one host, the socket goes back to `None`. The price
+    /// is a second completion for each write, and that buffer and write end only when the other side has
+    /// acknowledged the bytes, or the connection has failed; the end of the runtime waits for that too.
+    ///
+    /// ```
+    /// use filch::net::{TcpListener, TcpStream};
+    /// # filch::block_on(async {
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let client = TcpStream::connect(listener.local_addr()?).await?;
+    /// client.set_zero_copy(Some(64 * 1024));
+    /// assert_eq!(client.zero_copy(), Some(64 * 1024));
+    /// client.write_all(vec![7; 64 * 1024]).await.0?;
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    pub fn set_zero_copy(&self, from: Option<usize>) {
+        self.0.writes.set_uncopied(from.unwrap_or(usize::MAX));
+    }
+
+    /// From how many bytes on a write is sent without being copied first.
+    pub fn zero_copy(&self) -> Option<usize> {
+        Some(self.0.writes.uncopied()).filter(|&from| from != usize::MAX)
+    }
+
     /// The address of this side.
     ///
     /// # Errors
