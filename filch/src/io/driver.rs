@@ -224,6 +224,9 @@ impl Driver {
         let mut state = self.open(self.lock(), kind)?;
         let State { slots, backend } = &mut *state;
         let key = slots.insert(waker);
+        if let Request::SendUncopied { fd, .. } = *request {
+            slots.set_uncopied(key, fd);
+        }
         if let Backend::Uring(uring) = backend {
             uring.start(request, key);
         }
@@ -604,7 +607,7 @@ impl Driver {
         }
         drop(state);
         batch.deliver();
-        while let Some(plan) = self.cancel_all() {
+        while let Some(plan) = self.cancel_all(ending) {
             wait_in_ring(plan, Some(CANCEL_AGAIN));
             self.lock().reap(batch);
             batch.deliver();
@@ -624,7 +627,7 @@ impl Driver {
     }
 
     /// Asks to cancel all that is in flight in a ring; `None` if nothing is.
-    fn cancel_all(&self) -> Option<Plan> {
+    fn cancel_all(&self, ending: Ending) -> Option<Plan> {
         let mut state = self.lock();
         let State { slots, backend } = &mut *state;
         let Backend::Uring(uring) = backend else { return None };
@@ -632,6 +635,10 @@ impl Driver {
             return None;
         }
         slots.in_flight().into_iter().for_each(|key| uring.cancel(key));
+        if ending == Ending::Close {
+            // O7 of `slots`: a peer that does not read would hold up the end.
+            slots.unnoticed().for_each(sys::reset);
+        }
         Some(uring.plan())
     }
 }

@@ -22,7 +22,8 @@
 //!     it. Its entry goes with the last completion that was taken after the end.
 //!
 //! O7. A send without a copy completes twice: its result, and the notice that the kernel lets go of the
-//!     bytes. It is told once, at the second, with the result of the first.
+//!     bytes. It is told once, at the second, with the result of the first. The second comes when the
+//!     other side has acknowledged the bytes; nothing but the end of the connection hurries it.
 //!
 //! Not here: the kernel (`uring`, `epoll`), the lock (`driver`).
 
@@ -147,6 +148,8 @@ struct Entry {
     generation: u32,
     /// The result of what is not over yet (O7).
     first: Option<Completion>,
+    /// The socket of a send without a copy, which may have to be reset to end it (O7).
+    uncopied: Option<i32>,
     life: Life,
 }
 
@@ -228,7 +231,7 @@ impl Slots {
     fn add(&mut self, life: Life) -> Key {
         let generation = self.next_generation;
         self.next_generation = generation.wrapping_add(1);
-        let index = self.entries.insert(Entry { generation, first: None, life }) as u32;
+        let index = self.entries.insert(Entry { generation, first: None, uncopied: None, life }) as u32;
         debug_assert!(index < u32::MAX, "the last index is not an operation's");
         Key { index, generation }
     }
@@ -388,6 +391,17 @@ impl Slots {
                 (course == Course::Armed, queue, wakers)
             }
         }
+    }
+
+    /// Notes that an operation is a send without a copy, to this socket (O7).
+    pub(crate) fn set_uncopied(&mut self, key: Key, fd: i32) {
+        self.entries[key.index as usize].uncopied = Some(fd);
+    }
+
+    /// The sockets of sends without a copy that have a result and wait for the notice (O7).
+    pub(crate) fn unnoticed(&self) -> impl Iterator<Item = i32> {
+        let waits = |entry: &Entry| entry.first.and(entry.uncopied);
+        self.entries.iter().filter_map(move |(_, entry)| waits(entry))
     }
 
     /// Puts the two completions of a send without a copy together (O7); nothing if one is missing.

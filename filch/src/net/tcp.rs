@@ -65,8 +65,9 @@ impl TcpStream {
     ///
     /// It takes a ring, and a network card that reads the bytes by itself: where the kernel copies them
     /// after all, as it does between two sockets of one host, the socket goes back to `None`. The price
-    /// is a second completion for each write, and that buffer and write end only when the other side has
-    /// acknowledged the bytes, or the connection has failed; the end of the runtime waits for that too.
+    /// is a second completion for each write, and that a write, also one that is cancelled, ends only
+    /// when the other side has acknowledged its bytes, or the connection has failed. The end of the
+    /// runtime resets connections that it finds so.
     ///
     /// ```
     /// use filch::net::{TcpListener, TcpStream};
