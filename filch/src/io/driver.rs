@@ -75,6 +75,8 @@ pub(crate) struct Driver {
     eventfd: OnceLock<Arc<OwnedFd>>,
     /// V4. Written under the lock, read by the owner without it.
     active: AtomicUsize,
+    /// How much the owner can take at its next visit. It writes, whoever visits reads.
+    room: AtomicUsize,
     /// How much a visit tells, of late: how many tasks run before the next. Falls slowly.
     crowd: AtomicUsize,
     state: Mutex<State>,
@@ -114,6 +116,7 @@ impl Driver {
             bed: Parker::new(),
             eventfd: OnceLock::new(),
             active: AtomicUsize::new(0),
+            room: AtomicUsize::new(BUDGET),
             crowd: AtomicUsize::new(0),
             state: Mutex::new(State { slots: Slots::default(), backend: Backend::Unopened }),
         }
@@ -136,6 +139,17 @@ impl Driver {
     pub(crate) fn is_crowded(&self) -> bool {
         // ORDERING: Relaxed, a guess.
         self.crowd.load(Ordering::Relaxed) >= CROWD
+    }
+
+    /// Says how much the owner can take: the rest waits here, in order, and costs nothing.
+    pub(crate) fn set_room(&self, room: usize) {
+        // ORDERING: Relaxed, a bound that publishes nothing.
+        self.room.store(room.clamp(1, BUDGET), Ordering::Relaxed);
+    }
+
+    fn room(&self) -> usize {
+        // ORDERING: Relaxed, as in `set_room`.
+        self.room.load(Ordering::Relaxed)
     }
 
     /// Tells what a visit has brought.
@@ -400,11 +414,11 @@ impl State {
         }
     }
 
-    fn reap(&mut self, batch: &mut Batch) -> usize {
+    fn reap(&mut self, most: usize, batch: &mut Batch) -> usize {
         let State { slots, backend } = self;
         let Backend::Uring(uring) = backend else { return 0 };
         let mut stops = Vec::new();
-        let reaped = uring.reap(BUDGET, |key, completion| {
+        let reaped = uring.reap(most, |key, completion| {
             let (told, then) = slots.complete(key, completion, &mut batch.wakers);
             batch.add(told);
             if then == Then::Stop {
@@ -492,7 +506,7 @@ impl Driver {
                 taken = note(sys::enter(plan.fd, plan.submit, 0, flags, None));
             }
             let mut state = self.lock();
-            let reaped = state.reap(batch);
+            let reaped = state.reap(self.room(), batch);
             let full = match &mut state.backend {
                 Backend::Uring(uring) if uring.is_full() => Some(uring.plan()),
                 _ => None,
@@ -501,7 +515,7 @@ impl Driver {
             drop(state);
             match full {
                 // As long as it moves: the rest would wait for the next visit.
-                Some(next) if taken > 0 && reaped < BUDGET => plan = next,
+                Some(next) if taken > 0 && reaped < self.room() => plan = next,
                 _ => return,
             }
         }
@@ -509,7 +523,7 @@ impl Driver {
 
     fn look(&self, fd: RawFd, timeout: Option<Duration>, batch: &mut Batch) {
         let mut events = std::mem::take(&mut batch.events);
-        epoll::wait(fd, timeout, &mut events);
+        epoll::wait(fd, timeout, self.room(), &mut events);
         if !events.is_empty() {
             let state = self.lock();
             if let Backend::Epoll(epoll) = &state.backend {
@@ -568,7 +582,7 @@ impl Driver {
         wait_in_ring(plan, timeout);
         self.word.stand_up();
         let mut state = self.lock();
-        state.reap(batch);
+        state.reap(self.room(), batch);
         self.count(&state);
     }
 }
@@ -609,7 +623,7 @@ impl Driver {
         batch.deliver();
         while let Some(plan) = self.cancel_all(ending) {
             wait_in_ring(plan, Some(CANCEL_AGAIN));
-            self.lock().reap(batch);
+            self.lock().reap(BUDGET, batch);
             batch.deliver();
         }
         let mut state = self.lock();

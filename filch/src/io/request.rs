@@ -29,8 +29,6 @@ pub(crate) enum Request {
     SendMsg { fd: RawFd, msg: *const libc::msghdr, flags: i32 },
     /// Chunks from a socket into the driver's buffers, again and again.
     RecvMany { fd: RawFd },
-    /// One connection.
-    Accept { fd: RawFd },
     /// Connections, again and again.
     AcceptMany { fd: RawFd },
     /// A connection to an address.
@@ -60,7 +58,6 @@ impl Request {
             Self::Recv { .. }
             | Self::RecvMsg { .. }
             | Self::RecvMany { .. }
-            | Self::Accept { .. }
             | Self::AcceptMany { .. } => Some(Direction::Read),
             Self::Send { .. }
             | Self::SendUncopied { .. }
@@ -87,7 +84,7 @@ impl Request {
                 }
                 Self::RecvMsg { fd, msg, flags } => sys::recvmsg(fd, msg, flags),
                 Self::SendMsg { fd, msg, flags } => sys::sendmsg(fd, msg, flags),
-                Self::Accept { fd } | Self::AcceptMany { fd } => sys::accept(fd),
+                Self::AcceptMany { fd } => sys::accept(fd),
                 Self::Connect { fd, addr, len } => sys::connect(fd, addr, len),
                 Self::Poll { .. } => 0,
                 Self::Pause { time } => sys::pause(time),

@@ -201,6 +201,13 @@ impl Worker {
         self.runs_futures() && self.driver().is_active()
     }
 
+    /// Tells the driver how much the ring takes: what spilled would be overtaken by what comes later.
+    pub(super) fn make_room(&self) {
+        if self.drives() {
+            self.driver().set_room(self.slot().ring.free());
+        }
+    }
+
     /// Whether a visit to the driver would bring something.
     pub(super) fn sees_completions(&self) -> bool {
         self.drives() && self.driver().sees_completions()
