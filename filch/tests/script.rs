@@ -73,8 +73,7 @@ async fn exchange(from: usize, len: usize) -> io::Result<()> {
 fn echo_program(clients: usize, bytes: usize) {
     block_on(async move {
         let listener = TcpListener::bind(ADDRESS).await.unwrap();
-        let clients: Vec<_> =
-            (0..clients).map(|i| spawn(exchange(1000 * i, bytes))).collect();
+        let clients: Vec<_> = (0..clients).map(|i| spawn(exchange(1000 * i, bytes))).collect();
         let mut served = Vec::new();
         for _ in &clients {
             let (stream, _) = listener.accept().await.unwrap();

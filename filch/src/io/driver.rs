@@ -21,21 +21,22 @@ use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
+use self::backend::{Backend, State};
 use super::batch::Batch;
 use super::buffers::Pool;
 use super::epoll::{self, Epoll, SourceKey};
 use super::fake::Fake;
 use super::readiness::Readiness;
 use super::request::Request;
-use super::slots::{
-    Abandoned, CANCELED, Completion, Dispose, Key, Late, Next, Polled, Slots, Then,
-};
+use super::slots::{Abandoned, CANCELED, Completion, Dispose, Key, Late, Next, Polled, Slots};
 use super::sys;
 use super::uring::{Mode, Plan, Uring};
 use super::wake::{Lain, Place, WakeWord};
 use crate::base::parker::Parker;
 use crate::base::shim::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::base::sim;
+
+mod backend;
 
 /// Completions that one visit tells at most; the rest wait for the next. Guessed.
 const BUDGET: usize = 256;
@@ -58,21 +59,6 @@ pub(crate) enum Kind {
     Epoll,
     /// In a simulation.
     Fake,
-}
-
-enum Backend {
-    /// V3.
-    Unopened,
-    Uring(Box<Uring>),
-    Epoll(Epoll),
-    Fake(Fake),
-    /// V5.
-    Closed,
-}
-
-struct State {
-    slots: Slots,
-    backend: Backend,
 }
 
 pub(crate) struct Driver {
@@ -194,9 +180,9 @@ impl Driver {
             Backend::Unopened => {}
         }
         let opened = match kind {
-            Kind::Uring(mode) => {
-                self.eventfd().and_then(|eventfd| Uring::open(mode, eventfd).map(|uring| Backend::Uring(Box::new(uring))))
-            }
+            Kind::Uring(mode) => self.eventfd().and_then(|eventfd| {
+                Uring::open(mode, eventfd).map(|uring| Backend::Uring(Box::new(uring)))
+            }),
             Kind::Epoll => {
                 self.eventfd().and_then(|eventfd| Epoll::open(&eventfd).map(Backend::Epoll))
             }
@@ -256,6 +242,9 @@ impl Driver {
         let mut state = self.open(self.lock(), kind)?;
         let State { slots, backend } = &mut *state;
         let key = slots.insert(waker);
+        if let Request::SendUncopied { fd, .. } = *request {
+            slots.set_uncopied(key, fd);
+        }
         backend.start(request, key);
         self.count(&state);
         drop(state);
@@ -416,72 +405,6 @@ pub(crate) enum Cancel {
     Yes,
     /// It runs to its end.
     No,
-}
-
-impl Backend {
-    /// Hands a request over. Where the kernel tells readiness only, it is performed by a call.
-    fn start(&mut self, request: &Request, key: Key) {
-        match self {
-            Self::Uring(uring) => uring.start(request, key),
-            Self::Fake(fake) => fake.start(request, key),
-            Self::Epoll(_) => {}
-            Self::Unopened | Self::Closed => unreachable!("opened before anything is started"),
-        }
-    }
-
-    /// Queues the cancelling of an operation. A request that is performed by a call runs on.
-    fn cancel(&mut self, key: Key) {
-        match self {
-            Self::Uring(uring) => uring.cancel(key),
-            Self::Fake(fake) => fake.cancel(key),
-            Self::Epoll(_) | Self::Unopened | Self::Closed => {}
-        }
-    }
-
-    fn pool(&mut self) -> io::Result<&Arc<Pool>> {
-        match self {
-            Self::Uring(uring) => uring.pool(),
-            Self::Fake(fake) => Ok(fake.pool()),
-            Self::Epoll(_) | Self::Unopened | Self::Closed => {
-                unreachable!("a driver that tells readiness has no streams")
-            }
-        }
-    }
-}
-
-impl State {
-    fn cancel(&mut self, key: Key) {
-        self.backend.cancel(key);
-    }
-
-    fn reap(&mut self, most: usize, batch: &mut Batch) -> usize {
-        let State { slots, backend } = self;
-        let mut stops = Vec::new();
-        let tell = |key, completion| {
-            let (told, then) = slots.complete(key, completion, &mut batch.wakers);
-            batch.add(told);
-            if then == Then::Stop {
-                stops.push(key);
-            }
-        };
-        let reaped = match backend {
-            Backend::Uring(uring) => uring.reap(most, tell),
-            Backend::Fake(fake) => fake.reap(most, tell),
-            Backend::Epoll(_) | Backend::Unopened | Backend::Closed => 0,
-        };
-        stops.into_iter().for_each(|key| backend.cancel(key));
-        reaped
-    }
-
-    /// Ends what is in flight in a simulation; returns how much that was.
-    fn drain(&mut self, batch: &mut Batch) -> usize {
-        let State { slots, backend } = self;
-        let Backend::Fake(fake) = backend else { return 0 };
-        fake.drain(|key, completion| {
-            let (told, _) = slots.complete(key, completion, &mut batch.wakers);
-            batch.add(told);
-        })
-    }
 }
 
 /// Sources of readiness.
@@ -707,7 +630,7 @@ impl Driver {
         while self.lock().drain(batch) > 0 {
             batch.deliver();
         }
-        while let Some(plan) = self.cancel_all() {
+        while let Some(plan) = self.cancel_all(ending) {
             wait_in_ring(plan, Some(CANCEL_AGAIN));
             self.lock().reap(BUDGET, batch);
             batch.deliver();
@@ -727,7 +650,7 @@ impl Driver {
     }
 
     /// Asks to cancel all that is in flight in a ring; `None` if nothing is.
-    fn cancel_all(&self) -> Option<Plan> {
+    fn cancel_all(&self, ending: Ending) -> Option<Plan> {
         let mut state = self.lock();
         let State { slots, backend } = &mut *state;
         let Backend::Uring(uring) = backend else { return None };
@@ -735,6 +658,10 @@ impl Driver {
             return None;
         }
         slots.in_flight().into_iter().for_each(|key| uring.cancel(key));
+        if ending == Ending::Close {
+            // O7 of `slots`: a peer that does not read would hold up the end.
+            slots.unnoticed().for_each(sys::reset);
+        }
         Some(uring.plan())
     }
 }

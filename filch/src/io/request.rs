@@ -21,6 +21,8 @@ pub(crate) enum Request {
     Recv { fd: RawFd, buf: *mut u8, len: u32, flags: i32, first: First },
     /// Bytes to a socket.
     Send { fd: RawFd, buf: *const u8, len: u32, flags: i32 },
+    /// As `Send`, and the kernel need not copy the bytes first. It keeps them until its notice.
+    SendUncopied { fd: RawFd, buf: *const u8, len: u32, flags: i32 },
     /// Bytes and an address from a socket.
     RecvMsg { fd: RawFd, msg: *mut libc::msghdr, flags: i32 },
     /// Bytes to a socket, and an address.
@@ -57,7 +59,10 @@ impl Request {
             | Self::RecvMsg { .. }
             | Self::RecvMany { .. }
             | Self::AcceptMany { .. } => Some(Direction::Read),
-            Self::Send { .. } | Self::SendMsg { .. } | Self::Connect { .. } => {
+            Self::Send { .. }
+            | Self::SendUncopied { .. }
+            | Self::SendMsg { .. }
+            | Self::Connect { .. } => {
                 Some(Direction::Write)
             }
             Self::Poll { direction, .. } => Some(*direction),
@@ -75,7 +80,7 @@ impl Request {
                 // SAFETY: R1, by the caller's promise.
                 unsafe { sys::recv(fd, buf, len, flags) }
             }
-            Self::Send { fd, buf, len, flags } => {
+            Self::Send { fd, buf, len, flags } | Self::SendUncopied { fd, buf, len, flags } => {
                 // SAFETY: as above.
                 unsafe { sys::send(fd, buf, len, flags) }
             }
@@ -106,7 +111,7 @@ impl Request {
     /// Whether a call has moved some bytes, yet fewer than asked: the next one would block.
     pub(crate) fn is_short(&self, result: i32) -> bool {
         match *self {
-            Self::Recv { len, .. } | Self::Send { len, .. } => {
+            Self::Recv { len, .. } | Self::Send { len, .. } | Self::SendUncopied { len, .. } => {
                 u32::try_from(result).is_ok_and(|count| 0 < count && count < len)
             }
             _ => false,

@@ -21,6 +21,10 @@
 //! O6. A stream has many completions, kept in order until they are taken; the one without MORE ends
 //!     it. Its entry goes with the last completion that was taken after the end.
 //!
+//! O7. A send without a copy completes twice: its result, and the notice that the kernel lets go of the
+//!     bytes. It is told once, at the second, with the result of the first. The second comes when the
+//!     other side has acknowledged the bytes; nothing but the end of the connection hurries it.
+//!
 //! Not here: the kernel (`uring`, `epoll`), the lock (`driver`).
 
 use std::collections::VecDeque;
@@ -37,6 +41,10 @@ mod tests;
 /// The kernel's mark on a completion that is not the operation's last (`IORING_CQE_F_MORE`).
 pub(crate) const MORE: u32 = 1 << 1;
 
+/// Our mark on the completion of a send without a copy that was one with a copy. The kernel does not
+/// use this bit.
+const COPIED: u32 = 1 << 14;
+
 /// `-ECANCELED`, as completions tell it.
 pub(crate) const CANCELED: i32 = -125;
 
@@ -52,6 +60,19 @@ pub(crate) struct Completion {
 impl Completion {
     pub(crate) fn has_more(self) -> bool {
         self.flags & MORE != 0
+    }
+
+    /// The result of a send without a copy, once its notice has come (O7).
+    fn noticed(self, notice: Self) -> Self {
+        /// What a notice says if bytes were copied after all (`IORING_NOTIF_USAGE_ZC_COPIED`).
+        const WAS_COPIED: u32 = 1 << 31;
+        let copied = if notice.result as u32 & WAS_COPIED != 0 { COPIED } else { 0 };
+        Self { result: self.result, flags: self.flags & !MORE | copied }
+    }
+
+    /// Whether a send without a copy was one with a copy.
+    pub(crate) fn was_copied(self) -> bool {
+        self.flags & COPIED != 0
     }
 
     /// The result as std has it.
@@ -125,6 +146,10 @@ enum Course {
 
 struct Entry {
     generation: u32,
+    /// The result of what is not over yet (O7).
+    first: Option<Completion>,
+    /// The socket of a send without a copy, which may have to be reset to end it (O7).
+    uncopied: Option<i32>,
     life: Life,
 }
 
@@ -206,7 +231,7 @@ impl Slots {
     fn add(&mut self, life: Life) -> Key {
         let generation = self.next_generation;
         self.next_generation = generation.wrapping_add(1);
-        let index = self.entries.insert(Entry { generation, life }) as u32;
+        let index = self.entries.insert(Entry { generation, first: None, uncopied: None, life }) as u32;
         debug_assert!(index < u32::MAX, "the last index is not an operation's");
         Key { index, generation }
     }
@@ -374,6 +399,33 @@ impl Slots {
         }
     }
 
+    /// Notes that an operation is a send without a copy, to this socket (O7).
+    pub(crate) fn set_uncopied(&mut self, key: Key, fd: i32) {
+        self.entries[key.index as usize].uncopied = Some(fd);
+    }
+
+    /// The sockets of sends without a copy that have a result and wait for the notice (O7).
+    pub(crate) fn unnoticed(&self) -> impl Iterator<Item = i32> {
+        let waits = |entry: &Entry| entry.first.and(entry.uncopied);
+        self.entries.iter().filter_map(move |(_, entry)| waits(entry))
+    }
+
+    /// Puts the two completions of a send without a copy together (O7); nothing if one is missing.
+    fn whole(&mut self, key: Key, completion: Completion) -> Option<Completion> {
+        let entry = self.entries.get_mut(key.index as usize)?;
+        if entry.generation != key.generation {
+            return None;
+        }
+        match (&entry.life, entry.first) {
+            (Life::Waiting { .. } | Life::Orphan(_), None) if completion.has_more() => {
+                entry.first = Some(completion);
+                None
+            }
+            (_, Some(first)) => Some(first.noticed(completion)),
+            (_, None) => Some(completion),
+        }
+    }
+
     /// A completion has come for `key`. Who waits for it is handed out in `woken` (O4).
     pub(crate) fn complete(
         &mut self,
@@ -382,6 +434,9 @@ impl Slots {
         woken: &mut Vec<Waker>,
     ) -> (Told, Then) {
         let evacuating = self.evacuating;
+        let Some(completion) = self.whole(key, completion) else {
+            return (Told::Waiters, Then::Nothing);
+        };
         let Some(life) = self.get(key) else { return (Told::Waiters, Then::Nothing) };
         match life {
             Life::Waiting { waker, wish } => {

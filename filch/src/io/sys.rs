@@ -118,6 +118,14 @@ pub(crate) unsafe fn connect(
     }
 }
 
+/// Resets the connection of a socket that stays open: what it has not sent is dropped.
+pub(crate) fn reset(fd: RawFd) {
+    let none = libc::sockaddr { sa_family: libc::AF_UNSPEC as u16, sa_data: [0; 14] };
+    let len = size_of::<libc::sockaddr>() as libc::socklen_t;
+    // SAFETY: the address lives during the call. What is not connected needs no reset.
+    let _ = unsafe { libc::connect(fd, &raw const none, len) };
+}
+
 /// A counter whose every write wakes who polls it.
 pub(crate) fn eventfd() -> io::Result<OwnedFd> {
     // SAFETY: no memory is involved.

@@ -199,6 +199,8 @@ impl Uring {
 fn entry_of(request: &Request, group: u16) -> squeue::Entry {
     /// `IORING_RECVSEND_POLL_FIRST`.
     const POLL_FIRST: u16 = 1;
+    /// `IORING_SEND_ZC_REPORT_USAGE`.
+    const REPORT_USAGE: u16 = 1 << 3;
     match *request {
         Request::Recv { fd, buf, len, flags, first } => {
             let ioprio = if first == First::Wait { POLL_FIRST } else { 0 };
@@ -206,6 +208,10 @@ fn entry_of(request: &Request, group: u16) -> squeue::Entry {
         }
         Request::Send { fd, buf, len, flags } => {
             opcode::Send::new(Fd(fd), buf, len).flags(flags | libc::MSG_NOSIGNAL).build()
+        }
+        Request::SendUncopied { fd, buf, len, flags } => {
+            let flags = flags | libc::MSG_NOSIGNAL;
+            opcode::SendZc::new(Fd(fd), buf, len).flags(flags).zc_flags(REPORT_USAGE).build()
         }
         Request::RecvMsg { fd, msg, flags } => {
             opcode::RecvMsg::new(Fd(fd), msg).flags(flags as u32).build()

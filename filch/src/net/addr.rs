@@ -52,15 +52,19 @@ pub(super) async fn resolve(host: &(impl ToSocketAddrs + ?Sized)) -> io::Result<
     }
 }
 
+/// The error of a host without addresses.
+pub(super) fn no_address() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "the host has no address")
+}
+
 /// Tries the addresses of a host in turn: the first success, or the last error.
 pub(super) async fn first_of<T>(
     host: &(impl ToSocketAddrs + ?Sized),
-    mut attempt: impl AsyncFnMut(SocketAddr) -> io::Result<T>,
+    mut attempt: impl FnMut(SocketAddr) -> io::Result<T>,
 ) -> io::Result<T> {
-    let text = "the host has no address";
-    let mut last = io::Error::new(io::ErrorKind::InvalidInput, text);
+    let mut last = no_address();
     for address in resolve(host).await? {
-        match attempt(address).await {
+        match attempt(address) {
             Ok(value) => return Ok(value),
             Err(error) => last = error,
         }

@@ -1,6 +1,6 @@
 //! How connections go out.
 //!
-//! Several addresses are tried in turn (`first_of` in `addr`), each with a socket of its own.
+//! C1. Addresses are tried in turn, each with a socket of its own; the error of the last is told.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use socket2::{Domain, Protocol, SockAddr, Type};
 
+use super::addr::{ToSocketAddrs, no_address, resolve};
 use super::backoff::Backoff;
 use super::socket::{Inner, Socket};
 use crate::io::descriptor::Descriptor;
@@ -74,8 +75,22 @@ pub(super) async fn connect(socket: &Socket, address: SockAddr) -> io::Result<()
     socket.block_as_needed(false)
 }
 
-/// Connects a new TCP socket.
-pub(super) async fn connect_new(engine: &Arc<Engine>, address: SocketAddr) -> io::Result<Socket> {
+/// Connects a new TCP socket to the first address of a host that answers (C1).
+pub(super) async fn connect_any(
+    engine: &Arc<Engine>,
+    host: &(impl ToSocketAddrs + ?Sized),
+) -> io::Result<Socket> {
+    let mut last = no_address();
+    for address in resolve(host).await? {
+        match connect_new(engine, address).await {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+async fn connect_new(engine: &Arc<Engine>, address: SocketAddr) -> io::Result<Socket> {
     let domain = Domain::for_address(address);
     let socket = Socket::new(engine, domain, Type::STREAM, Some(Protocol::TCP))?;
     connect(&socket, address.into()).await?;

@@ -96,7 +96,7 @@ impl TcpListener {
     /// If no address can be bound: the error of the last.
     pub async fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
         let engine = engine_here();
-        let listen = async |address| Socket::listen(&engine, address, BACKLOG);
+        let listen = |address| Socket::listen(&engine, address, BACKLOG);
         first_of(&address, listen).await.map(|socket| Self(Acceptor::new(socket)))
     }
 

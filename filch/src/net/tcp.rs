@@ -4,9 +4,9 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
-use super::addr::{ToSocketAddrs, first_of};
+use super::addr::ToSocketAddrs;
 use super::calls::Calls;
-use super::connect::connect_new;
+use super::connect::connect_any;
 use super::engine_here;
 use super::socket::Socket;
 use super::stream::{reads, whole, writes};
@@ -56,8 +56,35 @@ impl TcpStream {
     /// # Errors
     /// If none does: the error of the last.
     pub async fn connect(address: impl ToSocketAddrs) -> io::Result<Self> {
-        let engine = engine_here();
-        first_of(&address, async |address| connect_new(&engine, address).await).await.map(Self)
+        connect_any(&engine_here(), &address).await.map(Self)
+    }
+
+    /// Sets from how many bytes on a write is sent without being copied first; `None`, as it is at the
+    /// start, is never. What is on its way is not affected.
+    ///
+    /// It takes a ring, and a network card that reads the bytes by itself: where the kernel copies them
+    /// after all, as it does between two sockets of one host, the socket goes back to `None`. The price
+    /// is a second completion for each write, and that a write, also one that is cancelled, ends only
+    /// when the other side has acknowledged its bytes, or the connection has failed. The end of the
+    /// runtime resets connections that it finds so.
+    ///
+    /// ```
+    /// use filch::net::{TcpListener, TcpStream};
+    /// # filch::block_on(async {
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let client = TcpStream::connect(listener.local_addr()?).await?;
+    /// client.set_zero_copy(Some(64 * 1024));
+    /// assert_eq!(client.zero_copy(), Some(64 * 1024));
+    /// client.write_all(vec![7; 64 * 1024]).await.0?;
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    pub fn set_zero_copy(&self, from: Option<usize>) {
+        self.0.writes.set_uncopied(from.unwrap_or(usize::MAX));
+    }
+
+    /// From how many bytes on a write is sent without being copied first.
+    pub fn zero_copy(&self) -> Option<usize> {
+        Some(self.0.writes.uncopied()).filter(|&from| from != usize::MAX)
     }
 
     /// The address of this side.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use socket2::{Domain, Protocol, SockAddr, Type};
 
-use super::addr::{ToSocketAddrs, first_of, resolve};
+use super::addr::{ToSocketAddrs, first_of, no_address, resolve};
 use super::datagram::{self, Taking, datagrams};
 use super::engine_here;
 use super::socket::internet;
@@ -61,7 +61,7 @@ impl UdpSocket {
     /// If none can: the error of the last.
     pub async fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
         let engine = engine_here();
-        first_of(&address, async |address| bound(&engine, address)).await.map(Self)
+        first_of(&address, |address| bound(&engine, address)).await.map(Self)
     }
 
     /// Sets where datagrams go, and from where they are received: the first address that the system
@@ -79,7 +79,7 @@ impl UdpSocket {
     /// # Errors
     /// If it takes none: the error of the last.
     pub async fn connect(&self, address: impl ToSocketAddrs) -> io::Result<()> {
-        first_of(&address, async |address| self.options().connect(&address.into())).await
+        first_of(&address, |address| self.options().connect(&address.into())).await
     }
 
     /// The address of this side.
@@ -106,9 +106,7 @@ impl UdpSocket {
     /// # Cancel safety
     /// A dropped send has sent nothing.
     pub async fn send_to(&self, buf: &[u8], to: impl ToSocketAddrs) -> io::Result<usize> {
-        let text = "the host has no address";
-        let none = || io::Error::new(io::ErrorKind::InvalidInput, text);
-        let to = resolve(&to).await?.next().ok_or_else(none)?;
+        let to = resolve(&to).await?.next().ok_or_else(no_address)?;
         datagram::send_to(&self.0, buf, &to.into()).await
     }
 

@@ -10,6 +10,9 @@
 //!     (`MSG_WAITALL`), or waits for readiness.
 //! W5. A handle that goes and takes the direction with it shuts it when the line is free: what a dropped
 //!     write has begun still goes out.
+//! W6. A write that is sent without a copy keeps its bytes until the kernel has said that it lets go of
+//!     them (O7 of `io/slots.rs`). As soon as the kernel says that it has copied after all, or cannot,
+//!     the socket's writes are sent with a copy.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -20,7 +23,7 @@ use std::task::{Context, Poll, Wake, Waker, ready};
 
 use super::read::MOST;
 use super::socket::{Inner, Socket};
-use crate::base::shim::{AtomicBool, AtomicU32, Mutex, Ordering};
+use crate::base::shim::{AtomicBool, AtomicU32, AtomicUsize, Mutex, Ordering};
 use crate::io::IoBuf;
 use crate::io::descriptor::Descriptor;
 use crate::io::driver::Cancel;
@@ -50,13 +53,15 @@ pub(crate) struct WriteSide {
     poll: Mutex<Option<Ticket>>,
     /// Whether the direction is to be shut when the line is free (W5).
     shuts: AtomicBool,
+    /// Bytes from which on a write is sent without a copy (W6).
+    uncopied: AtomicUsize,
 }
 
 impl WriteSide {
     pub(super) fn new(descriptor: Arc<Descriptor>) -> Self {
         let (line, waiters) = (AtomicU32::new(FREE), Mutex::new(VecDeque::new()));
-        let shuts = AtomicBool::new(false);
-        Self { line, waiters, descriptor, poll: Mutex::new(None), shuts }
+        let (shuts, uncopied) = (AtomicBool::new(false), AtomicUsize::new(usize::MAX));
+        Self { line, waiters, descriptor, poll: Mutex::new(None), shuts, uncopied }
     }
 
     /// Takes the line, or waits for it.
@@ -205,7 +210,8 @@ unsafe impl<B: IoBuf + Unpin> Operation for Send<'_, B> {
     type Output = (Completion, B);
 
     fn request(&mut self) -> Request {
-        request(&self.inner.descriptor, &self.buf.as_init()[self.sent..], self.extent)
+        let request = request(&self.inner.descriptor, &self.buf.as_init()[self.sent..], self.extent);
+        self.inner.writes.as_wished(request)
     }
 
     fn descriptor(&self) -> Option<&Descriptor> {
@@ -213,7 +219,7 @@ unsafe impl<B: IoBuf + Unpin> Operation for Send<'_, B> {
     }
 
     fn finish(self, completion: Completion) -> (Completion, B) {
-        (completion, self.buf)
+        (self.inner.writes.learn(completion), self.buf)
     }
 
     fn into_late(self) -> Box<dyn Late> {
@@ -259,6 +265,7 @@ impl<B: IoBuf> Leftover<B> {
 
 impl<B: IoBuf> Late for Leftover<B> {
     fn finish(mut self: Box<Self>, completion: Completion) {
+        let completion = self.inner.writes.learn(completion);
         match usize::try_from(completion.result) {
             Ok(count) => {
                 self.sent += count;
@@ -267,7 +274,7 @@ impl<B: IoBuf> Late for Leftover<B> {
                 }
             }
             // The thread that had submitted it ended; or the runtime did, and refuses it next.
-            Err(_) if completion.result == CANCELED => self.go_on(),
+            Err(_) if [CANCELED, -libc::EINTR].contains(&completion.result) => self.go_on(),
             // Nobody is there to hear of it.
             Err(_) => {}
         }
@@ -391,6 +398,9 @@ impl<'a, B: IoBuf + Unpin> Write<'a, B> {
         match sys::to_io(result) {
             Ok(count) => self.sent += count as usize,
             Err(_) if self.cancelled && self.sent > 0 => return Some(Ok(self.sent)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted && !self.cancelled => {
+                return None;
+            }
             Err(error) => return Some(Err(error)),
         }
         let done = self.cancelled || self.extent == Extent::Some || self.sent == buf.bytes_init();
@@ -424,7 +434,9 @@ impl<B: IoBuf + Unpin> Future for Write<'_, B> {
                         return Poll::Pending;
                     }
                     let descriptor = &this.socket.descriptor;
-                    let ring = !descriptor.tells_readiness() && descriptor.engine().prefers_ring();
+                    let ring = !descriptor.tells_readiness()
+                        && (this.socket.writes.is_uncopied(buf.bytes_init())
+                            || descriptor.engine().prefers_ring());
                     match if ring { None } else { this.try_now(&buf) } {
                         Some(result) => return this.end(result, buf),
                         None => this.begin_send(buf),

@@ -121,10 +121,11 @@ on_each_backend! {
             let socket = UdpSocket::from_std(std).unwrap();
             socket.connect(socket.local_addr().unwrap()).await.unwrap();
             let mut buf = [0; 8];
-            let mut recv = pin!(socket.recv(&mut buf));
+            let mut recv = Box::pin(socket.recv(&mut buf));
             begin(recv.as_mut()).await;
             socket.send(b"me").await.unwrap();
-            assert_eq!(recv.await.unwrap(), 2);
+            assert_eq!(recv.as_mut().await.unwrap(), 2);
+            drop(recv);
             let std = socket.into_std().await.unwrap();
             std.send(b"again").unwrap();
             assert_eq!(std.recv(&mut buf).unwrap(), 5);
@@ -153,7 +154,7 @@ on_each_backend! {
     }
 
     fn a_full_queue_holds_a_sender_that_is_not_connected(on) {
-        on.on_worker(async {
+        on.on_worker(async move {
             let name = format!("\0filch-test-{}-{}", std::process::id(), on.is_uring());
             let server = UnixDatagram::bind(&name).unwrap();
             let client = UnixDatagram::unbound().unwrap();

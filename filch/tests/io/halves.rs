@@ -118,10 +118,11 @@ on_each_backend! {
             std.set_nonblocking(true).unwrap();
             let (server, _) = listener.accept().await.unwrap();
             let client = TcpStream::from_std(std).unwrap();
-            let mut read = pin!(client.read(vec![0; 4]));
+            let mut read = Box::pin(client.read(vec![0; 4]));
             begin(read.as_mut()).await;
             server.write_all("here").await.0.unwrap();
-            assert_eq!(read.await.1, b"here");
+            assert_eq!(read.as_mut().await.1, b"here");
+            drop(read);
             (std, _) = client.into_std().await.unwrap();
             std.write_all(b"blocking").unwrap();
             assert_eq!(&server.recv().await.unwrap().unwrap()[..], b"blocking");

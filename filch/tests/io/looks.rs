@@ -99,7 +99,7 @@ on_each_backend! {
                 got
             });
             write.await.0.unwrap();
-            drop(client);
+            client.shutdown(std::net::Shutdown::Write).unwrap();
             assert!(reader.await == pattern(0, 16 << 20));
         });
     }

@@ -12,6 +12,7 @@ mod limits;
 mod looks;
 mod names;
 mod streams;
+mod uncopied;
 mod unix;
 
 #[allow(dead_code, reason = "shared with the tests of behaviour, which use more of it")]

@@ -73,7 +73,13 @@ on_each_backend! {
                 assert!(server.recv().await.unwrap().is_none());
             }
             drop(listener);
-            let error = UnixStream::connect_addr(&address).await.unwrap_err();
+            // A ring may take a moment to let go of it.
+            let error = loop {
+                match UnixStream::connect_addr(&address).await {
+                    Ok(_) => filch::yield_now().await,
+                    Err(error) => break error,
+                }
+            };
             assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
         });
     }

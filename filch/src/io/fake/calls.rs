@@ -102,14 +102,14 @@ impl Network {
                 Request::Recv { fd, buf, len, flags, .. } => {
                     state.receive(fd, &[(buf, len as usize)], flags, watch)
                 }
-                Request::Send { fd, buf, len, .. } => {
+                Request::Send { fd, buf, len, .. } | Request::SendUncopied { fd, buf, len, .. } => {
                     state.send(fd, &[(buf.cast_mut(), len as usize)], None, watch)
                 }
                 Request::RecvMsg { fd, msg, flags } => {
                     state.receive(fd, &pieces_of(msg), flags, watch)
                 }
                 Request::SendMsg { fd, msg, .. } => state.send(fd, &pieces_of(msg), None, watch),
-                Request::Accept { fd } | Request::AcceptMany { fd } => state.accept(fd, watch),
+                Request::AcceptMany { fd } => state.accept(fd, watch),
                 Request::Connect { fd, addr, len } => {
                     address_of(addr, len).and_then(|to| state.connect(fd, &to, watch))
                 }

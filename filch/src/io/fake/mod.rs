@@ -44,6 +44,9 @@ use crate::base::sim;
 const BUFFER: u32 = 1 << 0;
 const BUFFER_SHIFT: u32 = 16;
 
+/// The notice that a send without a copy has let go of its bytes (`IORING_CQE_F_NOTIF`).
+const NOTICE: Completion = Completion { result: 0, flags: 1 << 3 };
+
 /// The network of the simulation that the calling thread takes part in.
 pub(crate) fn here() -> Option<Arc<Network>> {
     sim::annex().and_then(|annex| annex.downcast().ok())
@@ -97,14 +100,16 @@ enum Stage {
     Waits(Option<Instant>),
     /// It has had its effect (X1).
     Done(Completion, Instant),
+    /// It has been told its result, and lets go of its bytes then (O7 of `slots`).
+    LetsGo(Instant),
 }
 
 fn what(request: &Request) -> &'static str {
     match request {
         Request::Recv { .. } | Request::RecvMsg { .. } => "a read",
         Request::RecvMany { .. } => "a receive",
-        Request::Send { .. } | Request::SendMsg { .. } => "a write",
-        Request::Accept { .. } | Request::AcceptMany { .. } => "an accept",
+        Request::Send { .. } | Request::SendUncopied { .. } | Request::SendMsg { .. } => "a write",
+        Request::AcceptMany { .. } => "an accept",
         Request::Connect { .. } => "a connect",
         Request::Poll { .. } => "a wait for readiness",
         _ => "an operation",
@@ -179,7 +184,7 @@ impl Fake {
                 unreachable!("it is due")
             };
             if completion.has_more() {
-                self.flights[place].stage = Stage::Waits(Some(next));
+                self.flights[place].goes_on(next);
             } else {
                 self.flights.swap_remove(place);
             }
@@ -193,7 +198,7 @@ impl Fake {
     pub(super) fn due(&self) -> Option<Instant> {
         let due = |flight: &Flight| match flight.stage {
             Stage::Waits(at) => at.into_iter().chain(flight.cancel).min(),
-            Stage::Done(_, at) => Some(at),
+            Stage::Done(_, at) | Stage::LetsGo(at) => Some(at),
         };
         self.flights.iter().filter_map(due).min()
     }
@@ -203,13 +208,16 @@ impl Fake {
         let flights = std::mem::take(&mut self.flights);
         let count = flights.len();
         for mut flight in flights {
-            if let Stage::Done(completion, _) = flight.stage {
+            if let Stage::Done(completion, at) = flight.stage {
                 told(flight.key, completion);
                 if !completion.has_more() {
                     continue;
                 }
+                flight.goes_on(at);
             }
-            told(flight.key, flight.cancelled(&self.network));
+            let lets_go = matches!(flight.stage, Stage::LetsGo(_));
+            let last = if lets_go { NOTICE } else { flight.cancelled(&self.network) };
+            told(flight.key, last);
         }
         count
     }
@@ -222,9 +230,24 @@ impl Flight {
         Completion { result, flags: 0 }
     }
 
+    /// What comes after a completion that was not the last.
+    fn goes_on(&mut self, at: Instant) {
+        self.stage = match self.request {
+            Request::SendUncopied { .. } => Stage::LetsGo(at),
+            _ => Stage::Waits(Some(at)),
+        };
+    }
+
     /// Goes on as far as the time allows.
     fn advance(&mut self, network: &Network, buffers: Option<&mut Buffers>, now: Instant) {
-        let Stage::Waits(at) = self.stage else { return };
+        let at = match self.stage {
+            Stage::Waits(at) => at,
+            Stage::LetsGo(at) if at <= now => {
+                self.stage = Stage::Done(NOTICE, now);
+                return;
+            }
+            Stage::LetsGo(_) | Stage::Done(..) => return,
+        };
         let due = at.is_none_or(|at| at <= now);
         if self.cancel.is_some_and(|at| at <= now) && !(due && network.lock().dice.below(2) == 0) {
             self.stage = Stage::Done(self.cancelled(network), now);
@@ -259,14 +282,27 @@ impl Flight {
             // SAFETY: O1 of `slots`, what the request points to is kept until it is told.
             _ => match unsafe { network.attempt(&self.request, Some(&self.watch)) } {
                 Outcome::Blocked(until) => Err(until),
-                Outcome::Done(result) => self.moves(result).map_or(Err(Some(sim::now())), done),
+                Outcome::Done(result) => match self.moves(result) {
+                    None => Err(Some(sim::now())),
+                    Some(result) => Ok(self.sent(result)),
+                },
             },
         }
     }
 
+    /// The first completion of an operation: a send without a copy that has sent something has two.
+    fn sent(&self, result: i32) -> Completion {
+        let uncopied = matches!(self.request, Request::SendUncopied { .. });
+        Completion { result, flags: if uncopied && result >= 0 { MORE } else { 0 } }
+    }
+
     /// What an operation is told, if it is over: a send of all goes on (X2).
     fn moves(&mut self, result: i32) -> Option<i32> {
-        let Request::Send { buf, len, flags, .. } = &mut self.request else { return Some(result) };
+        let (Request::Send { buf, len, flags, .. } | Request::SendUncopied { buf, len, flags, .. }) =
+            &mut self.request
+        else {
+            return Some(result);
+        };
         let Ok(count) = u32::try_from(result) else {
             return Some(if self.moved > 0 { self.moved as i32 } else { result });
         };

@@ -142,3 +142,29 @@ fn evacuation_moves_only_what_was_cancelled_by_it() {
     assert_eq!(slots.poll(asked, &waker(), &mut None), Polled::Done(last(CANCELED)));
     assert_eq!(slots.poll(done, &waker(), &mut None), Polled::Done(last(4)));
 }
+
+#[test]
+fn a_send_without_a_copy_is_told_once_its_notice_has_come() {
+    let mut slots = Slots::default();
+    let key = slots.insert(waker());
+    slots.set_uncopied(key, 42);
+    let _ = tell(&mut slots, key, more(7));
+    assert_eq!(slots.poll(key, &waker(), &mut Some(waker())), Polled::Pending);
+    assert_eq!(slots.unnoticed().collect::<Vec<_>>(), [42]);
+    let _ = tell(&mut slots, key, last(0));
+    assert_eq!(slots.poll(key, &waker(), &mut None), Polled::Done(last(7)));
+    assert_eq!(slots.len(), 0);
+}
+
+#[test]
+fn an_abandoned_send_without_a_copy_keeps_its_bytes_until_the_notice() {
+    let mut slots = Slots::default();
+    let key = slots.insert(waker());
+    let sum = Arc::new(AtomicUsize::new(0));
+    let _ = tell(&mut slots, key, more(7));
+    let _ = slots.abandon(key, Box::new(Last(sum.clone())));
+    assert_eq!(sum.load(Ordering::Relaxed), 0);
+    let _ = tell(&mut slots, key, last(i32::MIN));
+    assert_eq!(sum.load(Ordering::Relaxed), 7);
+    assert_eq!(slots.len(), 0);
+}

@@ -12,6 +12,7 @@ use super::{Extent, FREE, HELD, WriteSide, request};
 use crate::base::shim::Ordering;
 use crate::io::readiness::Direction;
 use crate::io::request::Request;
+use crate::io::slots::Completion;
 use crate::io::sys;
 use crate::net::calls::Calls;
 use crate::net::when::{once, when};
@@ -117,5 +118,45 @@ impl WriteSide {
             // A connection that is gone needs no shutting.
             let _ = self.shut();
         }
+    }
+}
+
+/// Sends without a copy (W6).
+impl WriteSide {
+    /// Bytes from which on a write is sent without a copy, if the kernel can.
+    pub(in crate::net) fn set_uncopied(&self, from: usize) {
+        // ORDERING: Relaxed, a choice of means.
+        self.uncopied.store(from, Ordering::Relaxed);
+    }
+
+    pub(in crate::net) fn uncopied(&self) -> usize {
+        // ORDERING: Relaxed, a choice of means.
+        self.uncopied.load(Ordering::Relaxed)
+    }
+
+    /// Whether a write of so many bytes is sent without a copy.
+    pub(super) fn is_uncopied(&self, len: usize) -> bool {
+        len >= self.uncopied()
+    }
+
+    /// A send by the means that its length asks for.
+    pub(super) fn as_wished(&self, request: Request) -> Request {
+        match request {
+            Request::Send { fd, buf, len, flags } if self.is_uncopied(len as usize) => {
+                Request::SendUncopied { fd, buf, len, flags }
+            }
+            request => request,
+        }
+    }
+
+    /// Learns from a send whether the next one is to be copied. A kernel that cannot send without a copy
+    /// has sent nothing: it is asked again, as an interrupted call is.
+    pub(super) fn learn(&self, completion: Completion) -> Completion {
+        let unable = [libc::ENOBUFS, libc::ENOMEM, libc::EOPNOTSUPP, libc::EINVAL];
+        let refused = self.uncopied() != usize::MAX && unable.contains(&-completion.result);
+        if refused || completion.was_copied() {
+            self.set_uncopied(usize::MAX);
+        }
+        if refused { Completion { result: -libc::EINTR, flags: 0 } } else { completion }
     }
 }
