@@ -13,15 +13,17 @@ use crate::{
         sim,
     },
     config::{
-        Affinity, Config, Level,
+        Affinity, Config, IoBackend, Level,
         env::{Chosen, Environment},
         hooks::{Hooks, WorkerInfo},
     },
     error::BuildError,
+    io::engine::Closure,
     sched::{
-        core::{EventCore, ParkCore},
-        shared::{CoreFactory, Parts},
+        core::EventCore,
+        shared::{CoreFactory, Parts, Shared},
     },
+    spawn::{Place, TaskBuilder},
     timer::Clock,
 };
 
@@ -43,6 +45,7 @@ mod tuning;
 /// | `FILCH_SEED` | [`Config::seed`] | a number, or hexadecimal after `0x` |
 /// | `FILCH_SINGLE_THREAD` | [`Config::single_thread`], unless the program asks for several workers | `1`, `true`, `0` or `false` |
 /// | `FILCH_THREAD_NAME` | [`Config::thread_name`] | text |
+/// | `FILCH_IO` | [`Config::io_backend`], if that is `Auto` | `auto`, `uring`, `uring-plain` or `epoll` |
 ///
 /// A variable that cannot be understood is an error, even where it would not have been used.
 ///
@@ -122,13 +125,18 @@ impl Builder {
 
     /// What a runtime is made from, once the configuration is resolved.
     pub(crate) fn into_parts(self, config: Config) -> Parts {
-        let cores = self.cores.unwrap_or_else(|| Arc::new(|_| Box::new(ParkCore::new())));
         let clock = match (self.clock, sim::clock()) {
             (Clock::Real, Some(simulated)) => Clock::Manual(simulated),
             (clock, _) => clock,
         };
-        Parts { config, hooks: self.hooks, clock, cores }
+        Parts { config, hooks: self.hooks, clock, cores: self.cores, offload }
     }
+}
+
+/// Runs a closure of the I/O engine as a task of the runtime's own group.
+fn offload(shared: &Shared, closure: Closure) {
+    let place = Place::Group(shared.root.clone());
+    drop(TaskBuilder::at(place).name("system call").spawn_blocking(closure));
 }
 
 impl Builder {
@@ -298,6 +306,21 @@ impl Builder {
     pub fn single_thread(mut self, yes: bool) -> Self {
         self.config.single_thread = yes;
         self.chosen.single_thread = true;
+        self
+    }
+
+    /// Chooses what drives I/O. Other than [`IoBackend::Auto`], it is used or the build fails.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use filch::IoBackend;
+    /// let config = filch::Builder::new().io_backend(IoBackend::Epoll).resolve()?;
+    /// assert_eq!(config.io_backend, IoBackend::Epoll);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn io_backend(mut self, backend: IoBackend) -> Self {
+        self.config.io_backend = backend;
         self
     }
 

@@ -7,7 +7,7 @@
 //!
 //! Not here: who sets what (builder.rs), and what the parameters do (the modules they tune).
 
-use std::time::Duration;
+use std::{fmt, str::FromStr, time::Duration};
 
 pub(crate) mod env;
 pub(crate) mod hooks;
@@ -53,6 +53,59 @@ impl Affinity {
             Self::PinEach => usable.get(index % usable.len().max(1)).map(|&cpu| vec![cpu]),
             Self::Cpus(cpus) => Some(cpus.clone()),
         }
+    }
+}
+
+/// What drives I/O.
+///
+/// What is in use, and what the system refused, is told by [`Handle::describe`](crate::Handle::describe).
+///
+/// # Examples
+///
+/// ```
+/// use filch::IoBackend;
+///
+/// let runtime = filch::Builder::new().workers(1).io_backend(IoBackend::Epoll).build()?;
+/// assert!(runtime.describe().to_string().contains("I/O by epoll"));
+/// assert_eq!("uring-plain".parse(), Ok(IoBackend::UringPlain));
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum IoBackend {
+    /// The first of the following that the system grants.
+    #[default]
+    Auto,
+    /// io_uring, cooperative if the kernel can.
+    Uring,
+    /// io_uring whose completions interrupt their worker.
+    UringPlain,
+    /// epoll.
+    Epoll,
+}
+
+impl FromStr for IoBackend {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "uring" => Ok(Self::Uring),
+            "uring-plain" => Ok(Self::UringPlain),
+            "epoll" => Ok(Self::Epoll),
+            _ => Err("is none of auto, uring, uring-plain, epoll".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for IoBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Uring => "uring",
+            Self::UringPlain => "uring-plain",
+            Self::Epoll => "epoll",
+        })
     }
 }
 
@@ -167,6 +220,9 @@ pub struct Config {
     pub io_affinity: Affinity,
     /// CPUs of the compute workers. Default `Any`, *guessed*.
     pub compute_affinity: Affinity,
+    /// What drives I/O. Default `Auto`, *measured*: a ring beats epoll on every workload but one
+    /// connection at a time.
+    pub io_backend: IoBackend,
     /// One worker that plays both roles. Default `false`, *guessed*. Worker counts must then be 0
     /// or 1.
     pub single_thread: bool,
@@ -209,6 +265,7 @@ impl Default for Config {
             compute_level: Level::Normal,
             io_affinity: Affinity::Any,
             compute_affinity: Affinity::Any,
+            io_backend: IoBackend::Auto,
             single_thread: false,
         }
     }

@@ -93,6 +93,13 @@ pub enum BuildError {
         /// The system's refusal.
         source: io::Error,
     },
+    /// What the program or the environment wants to drive I/O is refused by the system.
+    Io {
+        /// What was wanted, as `FILCH_IO` has it.
+        backend: String,
+        /// The system's refusal.
+        source: io::Error,
+    },
 }
 
 impl fmt::Display for BuildError {
@@ -103,6 +110,7 @@ impl fmt::Display for BuildError {
                 write!(f, "invalid environment variable {variable}={value:?}: {reason}")
             }
             Self::Thread { name, source } => write!(f, "cannot start thread {name:?}: {source}"),
+            Self::Io { backend, source } => write!(f, "cannot drive I/O by {backend}: {source}"),
         }
     }
 }
@@ -112,7 +120,7 @@ impl Error for BuildError {
         match self {
             Self::Config(error) => Some(error),
             Self::Environment { .. } => None,
-            Self::Thread { source, .. } => Some(source),
+            Self::Thread { source, .. } | Self::Io { source, .. } => Some(source),
         }
     }
 }
@@ -126,7 +134,7 @@ impl From<ConfigError> for BuildError {
 impl From<BuildError> for io::Error {
     fn from(error: BuildError) -> Self {
         let kind = match &error {
-            BuildError::Thread { source, .. } => source.kind(),
+            BuildError::Thread { source, .. } | BuildError::Io { source, .. } => source.kind(),
             BuildError::Config(_) | BuildError::Environment { .. } => io::ErrorKind::InvalidInput,
         };
         io::Error::new(kind, error)

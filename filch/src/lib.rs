@@ -105,6 +105,9 @@ pub mod par;
 
 pub mod sync;
 
+#[cfg(all(target_os = "linux", not(loom)))]
+pub mod net;
+
 #[cfg(not(loom))]
 pub mod time;
 
@@ -131,6 +134,8 @@ mod sched;
 
 // The leaves.
 mod idle;
+#[cfg(target_os = "linux")]
+pub mod io;
 #[cfg(not(loom))]
 mod observe;
 mod pool;
@@ -219,7 +224,7 @@ pub use block_on::{block_on, block_on_fn};
 #[cfg(not(loom))]
 pub use builder::Builder;
 #[cfg(not(loom))]
-pub use config::{Affinity, Config, Level, PanicInfo, Role, WorkerInfo};
+pub use config::{Affinity, Config, IoBackend, Level, PanicInfo, Role, WorkerInfo};
 #[cfg(not(loom))]
 pub use cpu::{Cpu, cpu};
 #[cfg(not(loom))]

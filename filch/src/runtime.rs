@@ -397,6 +397,7 @@ impl Handle {
         Description {
             config: self.0.config.clone(),
             barrier: format!("{:?}", barrier::mode()).to_lowercase(),
+            io: self.0.engine.describe(),
             refusals: lock(&self.0.refusals).clone(),
             snapshot: self.snapshot(),
         }
@@ -511,6 +512,8 @@ pub struct Description {
     pub config: Config,
     /// How the asymmetric fence works here: by system call or by real fences.
     pub barrier: String,
+    /// What drives I/O, and what the system refused before.
+    pub io: String,
     /// What the system refused: thread levels, affinities, spare threads.
     pub refusals: Vec<String>,
     /// The state at that moment.
@@ -556,6 +559,7 @@ impl fmt::Display for Description {
                 "{threads} of {most} threads for what blocks, {idle} idle; {queued} queued"
             )?;
         }
+        writeln!(f, "I/O by {}", self.io)?;
         writeln!(f, "barrier: {}", self.barrier)?;
         for refusal in &self.refusals {
             writeln!(f, "refused: {refusal}")?;

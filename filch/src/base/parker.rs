@@ -148,8 +148,13 @@ impl Parker {
 
     /// Hands the owner a token.
     pub(crate) fn unpark(&self) {
-        self.0.unpark();
+        self.unpark_here();
         sim::point();
+    }
+
+    /// As `unpark`, where a simulation must not switch: the caller may hold a lock (H2 of `sim`).
+    pub(crate) fn unpark_here(&self) {
+        self.0.unpark();
     }
 }
 

@@ -49,6 +49,10 @@ pub(crate) use std::sync::atomic::Ordering;
 /// atomics cannot be made from bytes.
 pub(crate) use std::sync::atomic::AtomicU64 as RawAtomicU64;
 
+/// As `RawAtomicU64`: a word that is shared with the kernel.
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::AtomicU16 as RawAtomicU16;
+
 /// A memory fence that the model checker and ThreadSanitizer understand.
 #[inline(always)]
 pub(crate) fn fence(order: Ordering) {

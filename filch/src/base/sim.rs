@@ -10,7 +10,8 @@
 //! H3. While no simulation runs in the process, a hook is at most one relaxed load of a flag that
 //!     nobody writes; those on hot paths stand in branches that are cold then (`barrier::light`).
 //!
-//! Not here: what a simulation looks like to a test (`testkit`), and I/O.
+//! Not here: what a simulation looks like to a test (`testkit`), and I/O (`io/fake`), which hangs on the
+//! world as its annex.
 
 #[cfg(loom)]
 mod off;

@@ -8,7 +8,10 @@
 
 use std::{ffi::OsString, fmt::Display, str::FromStr};
 
-use crate::{config::Config, error::BuildError};
+use crate::{
+    config::{Config, IoBackend},
+    error::BuildError,
+};
 
 /// Which fields without an open value the program has set itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +37,7 @@ pub(crate) struct Environment {
     seed: Option<u64>,
     single_thread: Option<bool>,
     thread_name: Option<String>,
+    io: Option<IoBackend>,
 }
 
 impl Environment {
@@ -51,6 +55,7 @@ impl Environment {
             single_thread: vars.read("FILCH_SINGLE_THREAD", switch, |c, b| c.single_thread = *b)?,
             thread_name: vars
                 .read("FILCH_THREAD_NAME", text, |c, s| c.thread_name.clone_from(s))?,
+            io: vars.read("FILCH_IO", IoBackend::from_str, |c, b| c.io_backend = *b)?,
         };
         env.agree_with_itself()?;
         Ok(env)
@@ -100,6 +105,9 @@ impl Environment {
         }
         config.stack_size = config.stack_size.or(self.stack_size);
         config.seed = config.seed.or(self.seed);
+        if config.io_backend == IoBackend::Auto {
+            config.io_backend = self.io.unwrap_or_default();
+        }
         if let (Some(name), false) = (self.thread_name, chosen.thread_name) {
             config.thread_name = name;
         }

@@ -96,6 +96,7 @@ impl Worker {
 
     /// B2.
     fn offers_what_it_has(&self) {
+        self.flush_driver();
         self.offer_newest();
         let slot = self.slot();
         if !slot.ring.is_empty() || !slot.deque.is_empty() {

@@ -15,6 +15,7 @@
 //! | `blocking` | how does a thread wait without stalling the others? |
 //! | `blockers` | which threads run closures that block? |
 //! | `sentry` | who notices that a worker is stuck? |
+//! | `drive` | how does I/O reach the workers? |
 //! | `timers` | whose wheel does a timer go to, and who looks at it? |
 //! | `core` | where does a worker park, and what wakes it? |
 //! | `start` | how do threads begin and end? |
@@ -25,6 +26,7 @@ pub(crate) mod blockers;
 pub(crate) mod blocking;
 pub(crate) mod core;
 pub(crate) mod crew;
+pub(crate) mod drive;
 pub(crate) mod forks;
 pub(crate) mod next;
 pub(crate) mod ripe;

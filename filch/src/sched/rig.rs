@@ -215,11 +215,12 @@ impl Rig {
             config,
             hooks: Hooks { on_panic: Some(Arc::new(on_panic)), ..Hooks::default() },
             clock: Clock::Manual(clock.clone()),
-            cores: Arc::new(move |_| {
+            cores: Some(Arc::new(move |_| {
                 let records = &mut lock(&for_cores.books).records;
                 records.push(Record::default());
                 Box::new(TestCore { desk: for_cores.clone(), slot: records.len() - 1 })
-            }),
+            })),
+            offload: |_, _| unreachable!("a rig drives no I/O"),
         });
         let rig = Rc::new(Self {
             seats: shared.slots.iter().map(|_| OnceCell::new()).collect(),

@@ -5,7 +5,8 @@
 //!     found everybody awake; or something that will be, a timer in its wheel. It disarms only when nobody is awake (I6), so an idle runtime
 //!     costs nothing.
 //! Y2. A worker is stuck if its beat is odd and has not moved for a whole period. Its newest-task
-//!     slot is then emptied into the injector, and somebody is woken for its ring.
+//!     slot is then emptied into the injector, somebody is woken for its ring, and what it has queued
+//!     and what has completed for it is submitted and told, each period anew (`drive`).
 //!     Timers of a worker that is stuck or out are fired when they are due, as far as the sentry
 //!     knew of them when it last lay down.
 //! Y3. If all are stuck, or somebody blocks, and something is ready, a spare comes (`crew`).
@@ -100,6 +101,7 @@ impl Shared {
                     stuck += 1;
                 }
                 self.rescue(lane, slot);
+                self.rescue_driver(slot);
                 backlog |= !slot.ring.is_empty();
             }
             if beat % 2 == 1

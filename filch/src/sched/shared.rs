@@ -20,6 +20,7 @@ use super::adopt::Guests;
 use super::blockers::Blockers;
 use super::core::{EventCore, ParkCore};
 use super::crew::Crew;
+use super::drive::{self, Offload};
 use super::schedule;
 use super::sentry::Sentry;
 use super::timers::Wheels;
@@ -32,6 +33,7 @@ use crate::base::thread::Thread;
 use crate::config::Config;
 use crate::config::hooks::{Hooks, PanicInfo, Role, WorkerInfo};
 use crate::idle::{self, Idle, Pairing};
+use crate::io::engine::Engine;
 use crate::observe::PaddedCounters;
 use crate::pool::Pool;
 use crate::queue::deque::Deque;
@@ -49,7 +51,9 @@ pub(crate) struct Parts {
     pub(crate) config: Config,
     pub(crate) hooks: Hooks,
     pub(crate) clock: Clock,
-    pub(crate) cores: CoreFactory,
+    /// The program's own event cores, if it brings them.
+    pub(crate) cores: Option<CoreFactory>,
+    pub(crate) offload: Offload,
 }
 
 /// Makes the event core of a worker.
@@ -66,6 +70,7 @@ pub(crate) struct Shared {
     pub(crate) sentry: Sentry,
     pub(crate) guests: Guests,
     pub(crate) blockers: Blockers,
+    pub(crate) engine: Arc<Engine>,
     pub(crate) wheels: Wheels,
     /// A `Phase`; moves forward only.
     phase: AtomicU32,
@@ -148,20 +153,17 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Shared {
     pub(crate) fn new(parts: Parts) -> Arc<Self> {
-        let Parts { config, hooks, clock, cores } = parts;
+        let Parts { config, hooks, clock, cores, offload } = parts;
         let lanes = plan_lanes(&config);
-        let mut slots = Vec::new();
-        for (number, lane) in lanes.iter().enumerate() {
-            for index in 0..lane.range.len() {
-                let info = WorkerInfo::new(index, lane.role);
-                // A guest never runs the loop, so it has no events.
-                let core = if index < lane.staff { cores(info) } else { Box::new(ParkCore::new()) };
-                slots.push(CachePadded::new(Slot::new(&config, info, number, core)));
-            }
-        }
         let hook = panic_hook(&hooks);
         Arc::new_cyclic(|me: &Weak<Self>| {
             let home = Home { shared: me.as_ptr().cast(), schedule: schedule::from_anywhere };
+            let engine =
+                drive::make_engine(&config, &lanes[0], cores.as_ref(), me.clone(), offload);
+            let slots = make_slots(&config, &lanes, |lane, info| match &cores {
+                Some(cores) => cores(info),
+                None => drive::core_of(&engine, lane, info.index),
+            });
             Self {
                 sentry: Sentry::new(),
                 blockers: Blockers::new(),
@@ -175,8 +177,9 @@ impl Shared {
                 refusals: Mutex::new(Vec::new()),
                 pool: Pool::new(),
                 root: Group::root(home, hook),
+                engine,
                 lanes,
-                slots: slots.into(),
+                slots,
                 config,
                 hooks,
                 clock,
@@ -369,6 +372,25 @@ impl Slot {
             core: Mutex::new(Some(core)),
         }
     }
+}
+
+/// A slot for every worker, spare and guest that may ever be.
+fn make_slots(
+    config: &Config,
+    lanes: &[Lane],
+    core: impl Fn(usize, WorkerInfo) -> Box<dyn EventCore>,
+) -> Box<[CachePadded<Slot>]> {
+    let mut slots = Vec::new();
+    for (number, lane) in lanes.iter().enumerate() {
+        for index in 0..lane.range.len() {
+            let info = WorkerInfo::new(index, lane.role);
+            // A guest never runs the loop, so it has no events.
+            let guest = || Box::new(ParkCore::new()) as Box<dyn EventCore>;
+            let core = if index < lane.staff { core(number, info) } else { guest() };
+            slots.push(CachePadded::new(Slot::new(config, info, number, core)));
+        }
+    }
+    slots.into()
 }
 
 /// The lanes that a configuration asks for: one for each role, or one for both.

@@ -61,8 +61,9 @@ impl Worker {
 
     /// After the park.
     pub(super) fn get_up(&self, ticket: Ticket) {
-        self.wakes_up();
-        self.resumed(self.lane().idle.resume(ticket));
+        let resumed = self.lane().idle.resume(ticket);
+        self.wakes_up(resumed.cause);
+        self.resumed(resumed);
     }
 
     /// The second look (P1).
@@ -79,8 +80,9 @@ impl Worker {
         self.searching.set(resumed.cause == Cause::Chosen);
         self.ripeness.set_woken(resumed.cause == Cause::Chosen);
         self.set_armed(resumed.sentry);
-        if self.has_newest() || !self.slot().ring.is_empty() || self.has_timers() {
-            // An event core may have woken tasks while we counted as asleep; and M2.
+        if self.has_newest() || !self.slot().ring.is_empty() || self.drives() || self.has_timers() {
+            // An event core may have woken tasks while we counted as asleep, and completions depend on
+            // us; and M2.
             self.ensure_watched();
         }
         if resumed.owes == Owes::Notify {

@@ -53,6 +53,7 @@ impl Drop for Missing {
 pub(crate) fn start(parts: Parts) -> Result<Arc<Shared>, BuildError> {
     barrier::init();
     let shared = Shared::new(parts);
+    shared.check_backend()?;
     shared.follow_clock();
     match shared.start_all() {
         Ok(()) => Ok(shared),
@@ -225,6 +226,7 @@ fn run_worker(shared: Arc<Shared>, slot: usize, missing: Option<Missing>) {
     drop(missing);
     if worker.is_spare() {
         worker.enter(|| worker.run_as_spare());
+        worker.end_driver();
         worker.leave();
         let lane = &shared.lanes[shared.slots[slot].lane];
         lane.crew.vacate(slot);
@@ -232,6 +234,7 @@ fn run_worker(shared: Arc<Shared>, slot: usize, missing: Option<Missing>) {
         shared.reinforce_if_needed(lane);
     } else {
         worker.enter(|| while worker.step() == Flow::Continue {});
+        worker.end_driver();
         worker.leave();
     }
     call(&shared.hooks.on_thread_stop, info);

@@ -8,7 +8,8 @@
 //! X2. The stop is read between tries.
 //! X3. A worker that holds no right to search (the limit is reached) does not explore.
 //! X4. How many tries with a pause follow, up to `explore_yields`, is learnt by thieves of futures: half as many after a
-//!     search that found nothing, more after one that did or a sleep that was too short to pay.
+//!     search that found nothing, more after one that did or a sleep that was too short to pay, because
+//!     somebody ended it for work. Completions are no such work: they come to the kernel first.
 //! X5. A job is stolen once it is ripe (`ripe`).
 
 use std::hint::spin_loop;
@@ -51,6 +52,11 @@ impl Worker {
     /// Looks for work beyond the own queues, which are empty.
     pub(crate) fn explore(&self) -> Found {
         let lane = self.lane();
+        if self.looks_after_drivers()
+            && let Some(task) = self.next_local()
+        {
+            return Found::Task(task);
+        }
         if !self.searching.get() {
             if !lane.idle.try_search(lane.searchers) {
                 return self.found_low();
@@ -106,6 +112,10 @@ impl Worker {
         }
         for _ in 0..self.patience.get() {
             self.pause();
+            if self.sees_completions() {
+                // No find: what is there is this worker's own, and comes with the next step.
+                return Found::Nothing;
+            }
             if let Some(found) = self.probe(self.random_victim(), true) {
                 self.gain_patience();
                 return found;

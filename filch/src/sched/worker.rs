@@ -10,7 +10,8 @@
 //! K2. Between tasks no cell is borrowed: a task may spawn, wake, block and run other tasks.
 //! K3. `searching` says how the idle set counts this worker, at any time.
 //! K4. No step is unbounded: a worker whose tasks respawn for ever sees events, its mailbox and
-//!     the end of the runtime every `local_budget` tasks, and at least every `io_interval`.
+//!     the end of the runtime every `local_budget` tasks, at least every `io_interval`, and, while
+//!     operations are in flight, after the task that ends 100 µs later.
 //!
 //! Not here: which task is next (`next`), whom to steal from (`steal`), the sleep (`sleep`).
 
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::core::EventCore;
+use super::drive::Suspect;
 use super::ripe::Ripeness;
 use super::shared::{Lane, Phase, Shared, Slot, lock};
 use crate::base::rng::Rng;
@@ -41,6 +43,14 @@ const GLOBAL_LOOK_NS: u64 = 200_000;
 
 /// A sleep that is shorter costs more than it saves: about two thread switches. Guessed.
 const SHORT_SLEEP: Duration = Duration::from_micros(20);
+
+/// How long completions wait for a visit at most while tasks run, as the design has it; one task may
+/// take longer.
+const IO_AGE: Duration = Duration::from_micros(100);
+
+/// So many tasks in the ring are shared at once, however brief they may be. Guessed: some 300 µs of
+/// work, which is more than a wake costs.
+const HELD_BACK: usize = 64;
 
 /// How things were before a task.
 #[must_use]
@@ -82,6 +92,8 @@ pub(crate) struct Worker {
     pub(crate) patience: Cell<usize>,
     /// Where the last steal succeeded.
     pub(crate) victim: Cell<usize>,
+    /// A neighbour that was inside a task when this worker last looked (A4 of `drive`).
+    pub(crate) suspect: Cell<Option<Suspect>>,
     /// What this worker knows of the jobs of others (X5 of `steal`).
     pub(super) ripeness: Ripeness,
     /// K3.
@@ -94,6 +106,12 @@ pub(crate) struct Worker {
     private: RefCell<VecDeque<RawTask>>,
     /// Pinned tasks that are alive; each holds a clone.
     pins: Rc<()>,
+    /// The event core is telling what has happened.
+    pub(super) delivering: Cell<bool>,
+    /// It made tasks ready that nobody was told of (D1).
+    pub(super) held_back: Cell<bool>,
+    /// When the event core was last visited: time and tick.
+    visited: Cell<(Instant, u64)>,
     /// When the worker last woke, fell asleep or told the time.
     since: Cell<Instant>,
     aborting: Cell<bool>,
@@ -128,12 +146,16 @@ impl Worker {
             streak: Cell::new(0),
             patience: Cell::new(shared.config.explore_yields),
             victim: Cell::new(victim),
+            suspect: Cell::new(None),
             ripeness: Ripeness::new(lane.range.len()),
             searching: Cell::new(false),
             in_lane: Cell::new(false),
             armed: Cell::new(false),
             private: RefCell::new(VecDeque::new()),
             pins: Rc::new(()),
+            delivering: Cell::new(false),
+            held_back: Cell::new(false),
+            visited: Cell::new((shared.clock.now(), 0)),
             since: Cell::new(shared.clock.now()),
             aborting: Cell::new(false),
             short_naps: Cell::new(shared.clock.now()),
@@ -344,12 +366,59 @@ impl Worker {
     }
 
     fn events(&self) {
-        self.core.borrow_mut().poll();
+        if self.may_skip_visit() {
+            return;
+        }
+        self.visited.set((self.since.get(), self.tick.get()));
+        self.deliver(|core| {
+            core.poll();
+        });
+    }
+
+    /// Has the event core tell what has happened. Tasks that this makes ready stay here for a moment
+    /// (D1): most are brief, and a neighbour that were woken for a few of them would keep their
+    /// operations, and be woken for each of them from then on.
+    fn deliver(&self, tell: impl FnOnce(&mut dyn EventCore)) {
+        self.make_room();
+        self.delivering.set(true);
+        tell(&mut **self.core.borrow_mut());
+        self.delivering.set(false);
+        if self.held_back.get() && self.slot().ring.len() >= HELD_BACK {
+            self.share_held_back();
+        }
+    }
+
+    /// Tells others of tasks that were held back, if any are left.
+    fn share_held_back(&self) {
+        if self.held_back.replace(false) && !self.slot().ring.is_empty() {
+            self.shared.notify(self.lane());
+        }
+    }
+
+    /// Whether the visit to a driver that costs a system call each time can wait: there were one or a
+    /// park a moment ago, and a worker that has nothing else to do parks there (K4).
+    fn may_skip_visit(&self) -> bool {
+        let ((at, tick), now) = (self.visited.get(), self.since.get());
+        self.runs_futures
+            && self.shared.engine.visits_cost()
+            && now.saturating_duration_since(at) < IO_AGE
+            && self.tick.get() - tick < self.shared.config.io_interval as u64
+    }
+
+    /// Whether completions have waited for so long that they come before the next task (K4). Tasks that
+    /// were held back for so long are for others, too.
+    fn is_due(&self, driving: bool) -> bool {
+        let age = || self.shared.clock.now().saturating_duration_since(self.since.get());
+        let due = (driving || self.held_back.get()) && age() >= IO_AGE;
+        if due {
+            self.share_held_back();
+        }
+        due
     }
 
     /// Sleeps in the event core.
     pub(crate) fn park(&self, timeout: Option<Duration>) {
-        self.core.borrow_mut().park(timeout);
+        self.deliver(|core| core.park(timeout));
     }
 
     /// Moves what others sent to this worker into its private queue.
@@ -374,17 +443,21 @@ impl Worker {
     }
 
     fn run_private(&self) {
+        let driving = self.drives();
         for _ in 0..self.shared.config.private_budget {
             let task = self.private.borrow_mut().pop_front();
             let Some(task) = task else { break };
             self.count_tick();
             self.run(task);
+            if self.is_due(driving) {
+                break;
+            }
         }
     }
 
     /// Runs ready tasks of this worker's own queues, at most `local_budget`.
     fn run_local(&self) {
-        let config = &self.shared.config;
+        let (config, driving) = (&self.shared.config, self.drives());
         for _ in 0..config.local_budget.min(config.io_interval) {
             let tick = self.count_tick();
             let task = if tick < self.next_look.get() {
@@ -398,6 +471,9 @@ impl Worker {
                 break;
             };
             self.run(task);
+            if self.is_due(driving) {
+                break;
+            }
         }
     }
 
@@ -614,10 +690,10 @@ impl Worker {
         counters.parks.add(1);
     }
 
-    pub(crate) fn wakes_up(&self) {
+    pub(crate) fn wakes_up(&self, cause: idle::Cause) {
         let now = self.shared.tell_time();
         let slept = now.saturating_duration_since(self.since.replace(now));
-        if slept < SHORT_SLEEP {
+        if slept < SHORT_SLEEP && cause == idle::Cause::Chosen {
             self.gain_patience();
         }
     }

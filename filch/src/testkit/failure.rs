@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::base::sim::{Cause, World};
+use crate::io::fake::Network;
 use crate::runtime::Handle;
 
 /// A run of a [`Sim`](super::Sim) that did not end well: its seed, and what was going on.
@@ -73,6 +74,7 @@ impl Failure {
         seed: u64,
         cause: &Cause,
         world: &World,
+        network: &Network,
         handle: Option<&Handle>,
     ) -> Self {
         let (kind, mut report) = match cause {
@@ -102,6 +104,7 @@ impl Failure {
         // Elsewhere, somebody may hold a lock that the walk over the tasks needs.
         if let (Cause::Deadlock | Cause::Endless, Some(handle)) = (cause, handle) {
             report += &tasks_of(handle);
+            report += &network.describe();
         }
         report += &world.describe();
         Self { seed, kind, report }

@@ -3,6 +3,7 @@
 //! | to | use |
 //! | --- | --- |
 //! | run a program under many orders of events, and again under one of them | [`Sim`], `#[filch::test(sim)]` |
+//! | have its sockets be slow, short or broken | [`IoScript`] |
 //! | see what went wrong | [`Failure`] |
 //! | tell the time, sleep, draw a random number, start a thread inside of a [`Sim`] | [`now`], [`sleep`], [`random`], [`spawn_thread`] |
 //! | hold a lock across a switch | [`Mutex`], [`RwLock`], [`Condvar`] |
@@ -25,6 +26,7 @@ mod lock;
 mod sim;
 mod thread;
 
+pub use crate::io::fake::IoScript;
 pub use crate::timer::{Clock, ManualClock};
 pub use failure::{Failure, FailureKind};
 pub use lock::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};

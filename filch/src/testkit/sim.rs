@@ -19,6 +19,7 @@ use crate::base::sim::{self, Cause, Running, World};
 use crate::base::thread;
 use crate::builder::Builder;
 use crate::config::Config;
+use crate::io::fake::{IoScript, Network};
 use crate::runtime::Handle;
 use crate::sched::shutdown::Shutdown;
 
@@ -72,13 +73,14 @@ const RUNAWAY_AFTER: Duration = Duration::from_secs(60);
 /// # Limits
 /// A wake from a thread outside of the simulation is not waited for. The program must be `'static`,
 /// because a run that fails is given up with its threads. Destructors of thread-locals run beside
-/// the others. There is no I/O yet.
+/// the others. Sockets are simulated ([`Sim::io`]); files, and names of hosts, are not.
 #[derive(Clone, Debug)]
 #[must_use = "a simulation does nothing until it runs a program"]
 pub struct Sim {
     config: Config,
     seed: Option<u64>,
     most_switches: u64,
+    script: IoScript,
 }
 
 /// A run that ended: its value, and how it went.
@@ -123,7 +125,7 @@ impl Sim {
             io_spares: 4,
             ..Config::default()
         };
-        Self { config, seed: None, most_switches: MOST_SWITCHES }
+        Self { config, seed: None, most_switches: MOST_SWITCHES, script: IoScript::new() }
     }
 
     /// So many workers of each role.
@@ -205,6 +207,42 @@ impl Sim {
     /// ```
     pub fn most_switches(mut self, count: u64) -> Self {
         self.most_switches = count;
+        self
+    }
+
+    /// How sockets behave; by default as [`IoScript::new`] says.
+    ///
+    /// A simulation has a network of its own, in memory: everything of [`net`](crate::net) works on it, and
+    /// reaches whoever is bound or listens in the same simulation, at any address. Each socket has a
+    /// descriptor of the system's, which is never bound or connected: it holds the options. Operations on
+    /// files end with an error, as sockets do that were made elsewhere.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use filch::net::UdpSocket;
+    /// use filch::testkit::{IoScript, Sim};
+    ///
+    /// // Datagrams overtake each other and are lost: this program has not thought of it.
+    /// let script = IoScript::new().losses(0.01);
+    /// let failure = Sim::new().io(script).find(0..1000, || {
+    ///     filch::block_on(async {
+    ///         let here = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    ///         here.connect(here.local_addr().unwrap()).await.unwrap();
+    ///         for i in 0..3 {
+    ///             here.send(&[i]).await.unwrap();
+    ///         }
+    ///         for i in 0..3 {
+    ///             let mut buffer = [0];
+    ///             let receive = here.recv(&mut buffer);
+    ///             filch::time::timeout(Duration::from_secs(1), receive).await.unwrap().unwrap();
+    ///             assert_eq!(buffer, [i]);
+    ///         }
+    ///     });
+    /// });
+    /// assert!(failure.is_some());
+    /// ```
+    pub fn io(mut self, script: IoScript) -> Self {
+        self.script = script;
         self
     }
 
@@ -324,7 +362,8 @@ impl Sim {
     ) -> Result<Run<T>, Failure> {
         assert!(!sim::is_on(), "a simulation inside of a simulation");
         let running = Running::begin();
-        let world = World::new(seed, self.most_switches);
+        let network = Arc::new(Network::new(self.script.clone(), seed.rotate_left(32)));
+        let world = World::new(seed, self.most_switches, network.clone());
         let stage = Arc::new(Stage { runtime: OnceLock::new(), outcome: Mutex::new(None) });
         let mut config = config.clone();
         config.seed = Some(Rng::new(!seed).next_u64());
@@ -339,7 +378,7 @@ impl Sim {
                 // Who comes back from where it blocked must still be stopped at its next switch.
                 std::mem::forget(running);
             }
-            return Err(Failure::of_world(seed, &cause, &world, stage.runtime.get()));
+            return Err(Failure::of_world(seed, &cause, &world, &network, stage.runtime.get()));
         }
         let outcome = stage.outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
         match outcome.expect("a program that ended leaves its outcome") {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::state::{Key, Kind, What};
-use super::world::{Seat, World};
+use super::world::{Annex, Seat, World};
 use crate::base::barrier;
 use crate::base::clock::ManualClock;
 use crate::base::parker::Plain;
@@ -197,6 +197,21 @@ pub(crate) fn in_background<R>(f: impl FnOnce() -> R) -> R {
         with(|me| me.background.set(before));
     }
     result
+}
+
+/// Runs `f`, whose deadlines count as something that will happen, whatever it is a part of.
+pub(crate) fn in_foreground<R>(f: impl FnOnce() -> R) -> R {
+    let before = with(|me| me.background.replace(false));
+    let result = f();
+    if let Some(before) = before {
+        with(|me| me.background.set(before));
+    }
+    result
+}
+
+/// What the simulated machine has besides threads and time.
+pub(crate) fn annex() -> Option<Annex> {
+    with(|me| me.world.annex().clone())
 }
 
 /// Starts a participant of this simulation; gives the body back if this is none.

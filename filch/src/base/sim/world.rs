@@ -8,6 +8,7 @@
 //!
 //! Not here: the choice (`state`), the run's beginning and its report (`testkit`).
 
+use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
@@ -19,8 +20,12 @@ use crate::base::clock::ManualClock;
 use crate::base::parker::{Plain, Unparked};
 use crate::base::shim::{Mutex, MutexGuard};
 
+/// What a simulated machine has besides threads and time: the layers above know what.
+pub(crate) type Annex = Arc<dyn Any + Send + Sync>;
+
 pub(crate) struct World {
     seed: u64,
+    annex: Annex,
     state: Mutex<State>,
     clock: Arc<ManualClock>,
     began: Instant,
@@ -50,10 +55,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The driver's side.
 impl World {
-    pub(crate) fn new(seed: u64, most_steps: u64) -> Arc<Self> {
+    pub(crate) fn new(seed: u64, most_steps: u64, annex: Annex) -> Arc<Self> {
         let clock = Arc::new(ManualClock::new());
         Arc::new(Self {
             seed,
+            annex,
             state: Mutex::new(State::new(seed, most_steps)),
             began: clock.now(),
             clock,
@@ -140,6 +146,10 @@ impl World {
         self.seed
     }
 
+    pub(crate) fn annex(&self) -> &Annex {
+        &self.annex
+    }
+
     pub(crate) fn clock(&self) -> &Arc<ManualClock> {
         &self.clock
     }
@@ -207,7 +217,7 @@ impl World {
         locked(&self.state).wake_one(key);
     }
 
-    fn end(&self, me: &Participant, panic: Option<Box<dyn std::any::Any + Send>>) {
+    fn end(&self, me: &Participant, panic: Option<Box<dyn Any + Send>>) {
         let mut state = locked(&self.state);
         state.end(me.number);
         if let (Some(payload), Verdict::Open) = (&panic, &state.verdict) {

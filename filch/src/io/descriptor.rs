@@ -1,0 +1,136 @@
+//! An open descriptor of a runtime: what sockets and files hold.
+//!
+//! H1. The descriptor is closed when its last holder goes. Operations in flight, and what is left of
+//!     abandoned ones, hold it: its number means the same to the kernel until their last
+//!     completion.
+//! H2. It is registered for readiness at its first use that needs it, and until it is closed.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Arc, OnceLock, PoisonError};
+use std::task::{Context, Poll};
+
+use super::driver::Kind;
+use super::engine::{Engine, Source};
+use super::fake;
+use super::readiness::{Direction, Look, Readiness};
+use super::request::Request;
+use super::slots::{CANCELED, Completion};
+use crate::base::shim::Mutex;
+
+pub(crate) struct Descriptor {
+    fd: OwnedFd,
+    engine: Arc<Engine>,
+    kind: Kind,
+    /// H2. Set under `registers`.
+    source: OnceLock<Source>,
+    registers: Mutex<()>,
+}
+
+impl Descriptor {
+    /// # Errors
+    /// If nothing drives I/O in this runtime.
+    pub(crate) fn new(fd: OwnedFd, engine: &Arc<Engine>) -> io::Result<Self> {
+        let kind = engine.find()?.kind;
+        Ok(Self {
+            fd,
+            engine: engine.clone(),
+            kind,
+            source: OnceLock::new(),
+            registers: Mutex::new(()),
+        })
+    }
+
+    pub(crate) fn raw(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// Whether the kernel tells readiness only.
+    pub(crate) fn tells_readiness(&self) -> bool {
+        self.kind == Kind::Epoll
+    }
+
+    fn readiness(&self) -> io::Result<&Readiness> {
+        if let Some(source) = self.source.get() {
+            return Ok(&source.readiness);
+        }
+        let _first = self.registers.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.source.get().is_none() {
+            let fresh = self.engine.register(self.raw())?;
+            let set = self.source.set(fresh);
+            debug_assert!(set.is_ok(), "set under the lock");
+        }
+        Ok(&self.source.get().expect("set above").readiness)
+    }
+
+    /// Performs a request that does not block, when the descriptor is ready for it.
+    ///
+    /// # Safety
+    /// R1 of `request` holds during the call.
+    pub(crate) unsafe fn poll_call(
+        &self,
+        request: &Request,
+        direction: Direction,
+        cx: &Context<'_>,
+    ) -> Poll<Completion> {
+        let call = || {
+            // SAFETY: by the caller's promise.
+            let result = unsafe { request.call() };
+            (result, request.is_short(result))
+        };
+        self.poll_with(direction, cx, call)
+    }
+
+    /// As `poll_call`, for any call that answers as a completion does, and says whether it has found
+    /// less than it asked for.
+    pub(crate) fn poll_with(
+        &self,
+        direction: Direction,
+        cx: &Context<'_>,
+        mut call: impl FnMut() -> (i32, bool),
+    ) -> Poll<Completion> {
+        let done = |result| Poll::Ready(Completion { result, flags: 0 });
+        let readiness = match self.readiness() {
+            Ok(readiness) => readiness,
+            Err(error) => return done(-error.raw_os_error().unwrap_or(libc::ECANCELED)),
+        };
+        loop {
+            match readiness.look(direction) {
+                Look::Closed => return done(CANCELED),
+                Look::Blocked if readiness.wait(direction, cx.waker()) => return Poll::Pending,
+                Look::Blocked => {}
+                Look::Ready(seen) => match call() {
+                    (result, _) if result == -libc::EAGAIN => readiness.clear(direction, seen),
+                    (result, _) if result == -libc::EINTR => {}
+                    (result, short) => {
+                        if short {
+                            readiness.clear_short(direction, seen);
+                        }
+                        return done(result);
+                    }
+                },
+            }
+        }
+    }
+}
+
+impl AsFd for Descriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        if let Some(source) = self.source.get() {
+            self.engine.unregister(self.raw(), source);
+        }
+        if self.kind == Kind::Fake {
+            fake::close(self.raw());
+        }
+    }
+}

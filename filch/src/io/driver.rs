@@ -1,0 +1,688 @@
+//! The driver of one slot of the I/O lane: operations in flight, where its thread waits for them, and
+//! how others reach it.
+//!
+//! V1. All state is under one lock, which is never held across user code, a wake, a drop of user
+//!     values, or a wait: what a visit learns is told from a `Batch` afterwards.
+//! V2. The slot's thread alone waits in the driver and submits to its ring; the sentry does both without
+//!     waiting when that thread is stuck (U1 of `uring`). Everybody else only queues, and wakes it.
+//! V3. Nothing is opened before the first operation. Until then the thread sleeps on a bed.
+//! V4. `active` is not zero while an operation or a source is there, so that a visit to an unused
+//!     driver is one load.
+//! V5. Once closed, a driver takes no operation; what was in flight has been cancelled and has ended.
+//!     Only then is the ring closed.
+//! V6. In a simulation the thread sleeps on its bed also while operations are in flight, until the next
+//!     of them is due or the network rings.
+//!
+//! Not here: which driver an operation goes to (`engine`), when it is visited (`sched/worker.rs`).
+
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
+use std::sync::{Arc, OnceLock, PoisonError};
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+use self::backend::{Backend, State};
+use super::batch::Batch;
+use super::buffers::Pool;
+use super::epoll::{self, Epoll, SourceKey};
+use super::fake::Fake;
+use super::readiness::Readiness;
+use super::request::Request;
+use super::slots::{Abandoned, CANCELED, Completion, Dispose, Key, Late, Next, Polled, Slots};
+use super::sys;
+use super::uring::{Mode, Plan, Uring};
+use super::wake::{Lain, Place, WakeWord};
+use crate::base::parker::Parker;
+use crate::base::shim::{AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::base::sim;
+
+mod backend;
+
+/// Completions that one visit tells at most; the rest wait for the next. Guessed.
+const BUDGET: usize = 256;
+
+/// From how many told at once on writes are collected for the ring. Guessed; with one at a time a call
+/// is faster, with dozens the ring by 6 %.
+const CROWD: usize = 4;
+
+/// How long an end waits for the kernel before it asks to cancel again. Guessed.
+const CANCEL_AGAIN: Duration = Duration::from_millis(10);
+
+/// `IORING_ENTER_GETEVENTS` and `IORING_ENTER_EXT_ARG`.
+const GETEVENTS: u32 = 1 << 0;
+const EXT_ARG: u32 = 1 << 3;
+
+/// What drivers of a runtime are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Uring(Mode),
+    Epoll,
+    /// In a simulation.
+    Fake,
+}
+
+pub(crate) struct Driver {
+    word: WakeWord,
+    bed: Parker,
+    /// Made with the backend, kept after it.
+    eventfd: OnceLock<Arc<OwnedFd>>,
+    /// V4. Written under the lock, read by the owner without it.
+    active: AtomicUsize,
+    /// How much the owner can take at its next visit. It writes, whoever visits reads.
+    room: AtomicUsize,
+    /// How much a visit tells, of late: how many tasks run before the next. Falls slowly.
+    crowd: AtomicUsize,
+    state: Mutex<State>,
+}
+
+/// Who calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// The slot's own thread: it will visit soon.
+    Owner,
+    /// Any other: the owner is woken.
+    Other,
+}
+
+/// Why a driver did not take an operation.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// V5.
+    Closed,
+    /// It cannot be opened.
+    Failed(io::Error),
+}
+
+/// How a driver stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// For good (V5).
+    Close,
+    /// Its thread ends; operations move elsewhere (O5 of `slots`).
+    Evacuate,
+}
+
+impl Driver {
+    pub(crate) fn new() -> Self {
+        Self {
+            word: WakeWord::new(),
+            bed: Parker::new(),
+            eventfd: OnceLock::new(),
+            active: AtomicUsize::new(0),
+            room: AtomicUsize::new(BUDGET),
+            crowd: AtomicUsize::new(0),
+            state: Mutex::new(State { slots: Slots::default(), backend: Backend::Unopened }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // V1: nothing of the user's runs under it, so poison means nothing.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is anything to visit (V4).
+    #[inline]
+    pub(crate) fn is_active(&self) -> bool {
+        // ORDERING: Relaxed, who adds something from elsewhere wakes the owner, and W3 of `wake` shows
+        // it; the owner itself sees its own writes.
+        self.active.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether so many tasks are about to run that what they submit is worth collecting.
+    pub(crate) fn is_crowded(&self) -> bool {
+        // ORDERING: Relaxed, a guess.
+        self.crowd.load(Ordering::Relaxed) >= CROWD
+    }
+
+    /// Says how much the owner can take: the rest waits here, in order, and costs nothing.
+    pub(crate) fn set_room(&self, room: usize) {
+        // ORDERING: Relaxed, a bound that publishes nothing.
+        self.room.store(room.clamp(1, BUDGET), Ordering::Relaxed);
+    }
+
+    fn room(&self) -> usize {
+        // ORDERING: Relaxed, as in `set_room`.
+        self.room.load(Ordering::Relaxed)
+    }
+
+    /// Tells what a visit has brought.
+    fn deliver(&self, batch: &mut Batch) -> usize {
+        let told = batch.deliver();
+        // ORDERING: Relaxed, a guess for `is_crowded`, made by one thread at a time, nearly always.
+        let before = self.crowd.load(Ordering::Relaxed);
+        let now = told.max(before - before.div_ceil(8));
+        if now != before {
+            // ORDERING: Relaxed, as above.
+            self.crowd.store(now, Ordering::Relaxed);
+        }
+        told
+    }
+
+    /// Brings `active` up to date. The state is about to be unlocked.
+    fn count(&self, state: &State) {
+        let sources = match &state.backend {
+            Backend::Epoll(epoll) => epoll.len(),
+            Backend::Unopened | Backend::Uring(_) | Backend::Fake(_) | Backend::Closed => 0,
+        };
+        // ORDERING: Relaxed, see `is_active`.
+        self.active.store(state.slots.len() + sources, Ordering::Relaxed);
+    }
+
+    /// Opens the backend if nobody has (V3).
+    fn open<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        kind: Kind,
+    ) -> Result<MutexGuard<'a, State>, Refused> {
+        match state.backend {
+            Backend::Uring(_) | Backend::Epoll(_) | Backend::Fake(_) => return Ok(state),
+            Backend::Closed => return Err(Refused::Closed),
+            Backend::Unopened => {}
+        }
+        let opened = match kind {
+            Kind::Uring(mode) => self.eventfd().and_then(|eventfd| {
+                Uring::open(mode, eventfd).map(|uring| Backend::Uring(Box::new(uring)))
+            }),
+            Kind::Epoll => {
+                self.eventfd().and_then(|eventfd| Epoll::open(&eventfd).map(Backend::Epoll))
+            }
+            Kind::Fake => Fake::open(Arc::downgrade(self)).map(Backend::Fake),
+        };
+        state.backend = opened.map_err(Refused::Failed)?;
+        Ok(state)
+    }
+
+    fn eventfd(&self) -> io::Result<Arc<OwnedFd>> {
+        if let Some(eventfd) = self.eventfd.get() {
+            return Ok(eventfd.clone());
+        }
+        let fresh = Arc::new(sys::eventfd()?);
+        Ok(self.eventfd.get_or_init(|| fresh).clone())
+    }
+
+    /// Ends the owner's current or next wait.
+    pub(crate) fn wake(&self) {
+        self.ring();
+        sim::point();
+    }
+
+    /// As `wake`, without a switch of a simulation: the caller may hold a lock.
+    pub(crate) fn ring(&self) {
+        match self.word.notify() {
+            None => {}
+            Some(Place::Bed) => self.bed.unpark_here(),
+            Some(Place::Kernel) => {
+                let eventfd = self.eventfd.get().expect("made before anybody waits in the kernel");
+                sys::signal(eventfd);
+            }
+        }
+    }
+
+    fn wake_if(&self, caller: Caller) {
+        if caller == Caller::Other {
+            self.ring();
+        }
+    }
+}
+
+/// Operations.
+impl Driver {
+    /// Queues a request. `waker` is woken by its completion.
+    ///
+    /// # Safety
+    /// What the request points to is kept until the last completion: by the future that polls the key,
+    /// or by what it leaves behind in `abandon` (O1 of `slots`).
+    pub(crate) unsafe fn start(
+        self: &Arc<Self>,
+        caller: Caller,
+        kind: Kind,
+        request: &Request,
+        waker: Waker,
+    ) -> Result<Key, Refused> {
+        let mut state = self.open(self.lock(), kind)?;
+        let State { slots, backend } = &mut *state;
+        let key = slots.insert(waker);
+        if let Request::SendUncopied { fd, .. } = *request {
+            slots.set_uncopied(key, fd);
+        }
+        backend.start(request, key);
+        self.count(&state);
+        drop(state);
+        self.wake_if(caller);
+        Ok(key)
+    }
+
+    /// As `start`, of an operation that nobody waits for: `late` keeps what it needs, and takes its
+    /// result. It is given back if the driver does not take it.
+    ///
+    /// # Safety
+    /// What the request points to is kept by `late`.
+    pub(crate) unsafe fn start_orphan(
+        self: &Arc<Self>,
+        caller: Caller,
+        kind: Kind,
+        request: &Request,
+        late: Box<dyn Late>,
+    ) -> Result<(), Box<dyn Late>> {
+        let Ok(mut state) = self.open(self.lock(), kind) else { return Err(late) };
+        let State { slots, backend } = &mut *state;
+        if let Backend::Epoll(_) = backend {
+            return Err(late);
+        }
+        let key = slots.insert_orphan(late);
+        backend.start(request, key);
+        self.count(&state);
+        drop(state);
+        self.wake_if(caller);
+        Ok(())
+    }
+
+    /// As `start`, of an operation with many completions.
+    ///
+    /// # Safety
+    /// The descriptor stays open until the stream has ended.
+    pub(crate) unsafe fn start_stream(
+        self: &Arc<Self>,
+        caller: Caller,
+        kind: Kind,
+        request: &Request,
+        cap: usize,
+    ) -> Result<(Key, Option<Arc<Pool>>), Refused> {
+        let mut state = self.open(self.lock(), kind)?;
+        let State { slots, backend } = &mut *state;
+        let pool = match request {
+            Request::RecvMany { .. } => Some(backend.pool().map_err(Refused::Failed)?.clone()),
+            _ => None,
+        };
+        let key = slots.insert_stream(cap);
+        backend.start(request, key);
+        self.count(&state);
+        drop(state);
+        self.wake_if(caller);
+        Ok((key, pool))
+    }
+
+    /// How far an operation is; `waker` is woken when it is over.
+    pub(crate) fn poll(&self, key: Key, waker: &Waker) -> Polled {
+        let mut clone = None;
+        loop {
+            let mut state = self.lock();
+            let polled = state.slots.poll(key, waker, &mut clone);
+            self.count(&state);
+            drop(state);
+            if polled != Polled::WantsWaker {
+                return polled;
+            }
+            clone = Some(waker.clone());
+        }
+    }
+
+    /// The next completion of a stream; `waker` is woken when there is one.
+    pub(crate) fn poll_stream(&self, key: Key, waker: &Waker) -> Next {
+        let mut clone = None;
+        loop {
+            let mut state = self.lock();
+            let next = state.slots.poll_stream(key, waker, &mut clone);
+            self.count(&state);
+            drop(state);
+            if next != Next::WantsWaker {
+                return next;
+            }
+            clone = Some(waker.clone());
+        }
+    }
+
+    /// Asks the kernel to cancel an operation. Its completion comes in any case.
+    pub(crate) fn cancel(&self, caller: Caller, key: Key) {
+        let mut state = self.lock();
+        if state.slots.wish_to_cancel(key) {
+            state.cancel(key);
+            drop(state);
+            self.wake_if(caller);
+        }
+    }
+
+    /// Asks the kernel to end a stream. Its last completion comes in any case.
+    pub(crate) fn stop_stream(&self, caller: Caller, key: Key) {
+        let mut state = self.lock();
+        if state.slots.stop_stream(key) {
+            state.cancel(key);
+            drop(state);
+            self.wake_if(caller);
+        }
+    }
+
+    /// The future of an operation goes; `late` keeps what the kernel may touch.
+    pub(crate) fn abandon(&self, caller: Caller, key: Key, late: Box<dyn Late>, cancel: Cancel) {
+        let mut state = self.lock();
+        let (abandoned, waker) = state.slots.abandon(key, late);
+        let cancels = cancel == Cancel::Yes && matches!(abandoned, Abandoned::InFlight);
+        if cancels {
+            state.cancel(key);
+        }
+        self.count(&state);
+        drop(state);
+        drop(waker);
+        match abandoned {
+            Abandoned::InFlight if cancels => self.wake_if(caller),
+            Abandoned::InFlight => {}
+            Abandoned::Done(late, completion) => late.finish(completion),
+            Abandoned::Never(late) => late.finish(Completion { result: CANCELED, flags: 0 }),
+        }
+    }
+
+    /// The owner of a stream goes; what is unread, and what comes, goes to `dispose`.
+    pub(crate) fn abandon_stream(&self, caller: Caller, key: Key, dispose: Arc<dyn Dispose>) {
+        let mut state = self.lock();
+        let (cancels, unread, wakers) = state.slots.abandon_stream(key, dispose.clone());
+        if cancels {
+            state.cancel(key);
+        }
+        self.count(&state);
+        drop(state);
+        drop(wakers);
+        unread.into_iter().for_each(|completion| dispose.dispose(completion));
+        if cancels {
+            self.wake_if(caller);
+        }
+    }
+
+    /// A request that was performed by a call has ended.
+    pub(crate) fn complete(&self, key: Key, completion: Completion) {
+        let mut batch = Batch::new();
+        let mut state = self.lock();
+        let (told, _) = state.slots.complete(key, completion, &mut batch.wakers);
+        self.count(&state);
+        drop(state);
+        batch.add(told);
+        batch.deliver();
+    }
+}
+
+/// Whether an abandoned operation is cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cancel {
+    Yes,
+    /// It runs to its end.
+    No,
+}
+
+/// Sources of readiness.
+impl Driver {
+    /// Registers a descriptor with the epoll descriptor (E1 of `epoll`).
+    pub(crate) fn add_source(
+        self: &Arc<Self>,
+        fd: RawFd,
+        readiness: Arc<Readiness>,
+    ) -> Result<SourceKey, Refused> {
+        let state = self.lock();
+        let opens = matches!(state.backend, Backend::Unopened);
+        let mut state = self.open(state, Kind::Epoll)?;
+        let Backend::Epoll(epoll) = &mut state.backend else {
+            unreachable!("sources are for drivers that tell readiness")
+        };
+        let key = epoll.add(fd, readiness).map_err(Refused::Failed)?;
+        self.count(&state);
+        drop(state);
+        if opens {
+            // On its bed, the owner would not hear of it.
+            self.ring();
+        }
+        Ok(key)
+    }
+
+    /// Forgets a descriptor that is still open.
+    pub(crate) fn remove_source(&self, fd: RawFd, key: SourceKey) {
+        let mut state = self.lock();
+        if let Backend::Epoll(epoll) = &mut state.backend {
+            let readiness = epoll.remove(fd, key);
+            self.count(&state);
+            drop(state);
+            drop(readiness);
+        }
+    }
+}
+
+/// What to do outside of the lock.
+enum Errand {
+    Nothing,
+    Uring(Plan),
+    Epoll(RawFd),
+    Fake,
+}
+
+/// Visits and waits.
+impl Driver {
+    fn errand(&self) -> Errand {
+        let mut state = self.lock();
+        match &mut state.backend {
+            Backend::Uring(uring) => Errand::Uring(uring.plan()),
+            Backend::Epoll(epoll) => Errand::Epoll(epoll.fd()),
+            Backend::Fake(_) => Errand::Fake,
+            Backend::Unopened | Backend::Closed => Errand::Nothing,
+        }
+    }
+
+    /// Submits what is queued and tells what has completed, without waiting; returns how much. The
+    /// caller is the owner, or the sentry while the owner is stuck (V2).
+    pub(crate) fn visit(&self, batch: &mut Batch) -> usize {
+        if !self.is_active() {
+            return 0;
+        }
+        match self.errand() {
+            Errand::Nothing => return 0,
+            Errand::Uring(plan) => self.enter(plan, batch),
+            Errand::Epoll(fd) => self.look(fd, Some(Duration::ZERO), batch),
+            Errand::Fake => {
+                self.look_at_fake(batch);
+            }
+        }
+        self.deliver(batch)
+    }
+
+    fn enter(&self, mut plan: Plan, batch: &mut Batch) {
+        loop {
+            let mut taken = 0;
+            if plan.submit > 0 || plan.fetch {
+                let flags = if plan.fetch { GETEVENTS } else { 0 };
+                taken = note(sys::enter(plan.fd, plan.submit, 0, flags, None));
+            }
+            let mut state = self.lock();
+            let reaped = state.reap(self.room(), batch);
+            let full = match &mut state.backend {
+                Backend::Uring(uring) if uring.is_full() => Some(uring.plan()),
+                _ => None,
+            };
+            self.count(&state);
+            drop(state);
+            match full {
+                // As long as it moves: the rest would wait for the next visit.
+                Some(next) if taken > 0 && reaped < self.room() => plan = next,
+                _ => return,
+            }
+        }
+    }
+
+    fn look(&self, fd: RawFd, timeout: Option<Duration>, batch: &mut Batch) {
+        let mut events = std::mem::take(&mut batch.events);
+        epoll::wait(fd, timeout, self.room(), &mut events);
+        if !events.is_empty() {
+            let state = self.lock();
+            if let Backend::Epoll(epoll) = &state.backend {
+                epoll.tell(&events, &mut batch.wakers);
+            }
+        }
+        batch.events = events;
+    }
+
+    /// Whether completions are there, or would be after an enter, as far as a look at shared memory tells.
+    pub(crate) fn sees_completions(&self) -> bool {
+        let Ok(mut state) = self.state.try_lock() else { return false };
+        match &mut state.backend {
+            Backend::Uring(uring) => {
+                let plan = uring.plan();
+                plan.ready || plan.fetch
+            }
+            Backend::Fake(fake) => fake.due().is_some_and(|due| due <= sim::now()),
+            Backend::Epoll(_) | Backend::Unopened | Backend::Closed => false,
+        }
+    }
+
+    /// Waits for a completion, a wake or the end of the timeout, and tells what has completed. Only the
+    /// owner calls it.
+    pub(crate) fn park(&self, timeout: Option<Duration>, batch: &mut Batch) {
+        match self.errand() {
+            Errand::Nothing => self.sleep_on_bed(timeout),
+            Errand::Uring(plan) => self.sleep_in_ring(plan, timeout, batch),
+            Errand::Epoll(fd) => {
+                if self.word.lie_down(Place::Kernel) == Lain::Down {
+                    self.look(fd, timeout, batch);
+                    self.word.stand_up();
+                }
+            }
+            Errand::Fake => self.sleep_in_fake(timeout, batch),
+        }
+        self.deliver(batch);
+    }
+
+    fn sleep_on_bed(&self, timeout: Option<Duration>) {
+        if self.word.lie_down(Place::Bed) == Lain::Token {
+            return;
+        }
+        match timeout {
+            None => self.bed.park(),
+            Some(timeout) => {
+                self.bed.park_timeout(timeout);
+            }
+        }
+        self.word.stand_up();
+    }
+
+    /// Reaps; how long there is nothing more to do, if not for ever.
+    fn look_at_fake(&self, batch: &mut Batch) -> Option<Duration> {
+        let mut state = self.lock();
+        state.reap(self.room(), batch);
+        self.count(&state);
+        let Backend::Fake(fake) = &state.backend else { return None };
+        fake.due().map(|due| due.saturating_duration_since(sim::now()))
+    }
+
+    fn sleep_in_fake(&self, timeout: Option<Duration>, batch: &mut Batch) {
+        let due = self.look_at_fake(batch);
+        if !batch.is_empty() {
+            return;
+        }
+        match due.filter(|&due| timeout.is_none_or(|timeout| due < timeout)) {
+            // Something will happen then, whatever the sleep itself is for.
+            Some(due) => sim::in_foreground(|| self.sleep_on_bed(Some(due))),
+            None => self.sleep_on_bed(timeout),
+        }
+        self.look_at_fake(batch);
+    }
+
+    fn sleep_in_ring(&self, plan: Plan, timeout: Option<Duration>, batch: &mut Batch) {
+        if plan.ready || plan.full || self.word.lie_down(Place::Kernel) == Lain::Token {
+            self.enter(plan, batch);
+            return;
+        }
+        wait_in_ring(plan, timeout);
+        self.word.stand_up();
+        let mut state = self.lock();
+        state.reap(self.room(), batch);
+        self.count(&state);
+    }
+}
+
+fn wait_in_ring(plan: Plan, timeout: Option<Duration>) {
+    let spec = timeout.and_then(sys::timespec);
+    let arg = spec.as_ref().map(sys::Arg::with_timeout);
+    let flags = GETEVENTS | if arg.is_some() { EXT_ARG } else { 0 };
+    note(sys::enter(plan.fd, plan.submit, 1, flags, arg.as_ref()));
+}
+
+/// What an enter may answer without anything being wrong: a signal came, the time is over, or the
+/// kernel wants completions reaped, or memory, before it takes more. What it did not take stays queued.
+/// Returns how many entries it took.
+fn note(result: i32) -> usize {
+    let benign = [libc::EINTR, libc::ETIME, libc::EBUSY, libc::EAGAIN];
+    debug_assert!(
+        result >= 0 || benign.contains(&-result),
+        "io_uring_enter: {}",
+        io::Error::from_raw_os_error(-result)
+    );
+    usize::try_from(result).unwrap_or(0)
+}
+
+/// Ends.
+impl Driver {
+    /// Cancels what is in flight, waits for its last completions and closes what was open (V5). The
+    /// caller is the slot's thread, or there is none.
+    pub(crate) fn end(&self, ending: Ending, batch: &mut Batch) {
+        let mut state = self.lock();
+        state.slots.set_evacuating(ending == Ending::Evacuate);
+        if let Backend::Epoll(epoll) = &mut state.backend
+            && ending == Ending::Close
+        {
+            epoll.close(&mut batch.wakers);
+        }
+        drop(state);
+        batch.deliver();
+        while self.lock().drain(batch) > 0 {
+            batch.deliver();
+        }
+        while let Some(plan) = self.cancel_all(ending) {
+            wait_in_ring(plan, Some(CANCEL_AGAIN));
+            self.lock().reap(BUDGET, batch);
+            batch.deliver();
+        }
+        let mut state = self.lock();
+        state.slots.set_evacuating(false);
+        let after = match (ending, &state.backend) {
+            (Ending::Close, _) => Backend::Closed,
+            // Sources stay: others look after them while nobody occupies the slot.
+            (Ending::Evacuate, Backend::Epoll(_)) => return,
+            (Ending::Evacuate, _) => Backend::Unopened,
+        };
+        let before = std::mem::replace(&mut state.backend, after);
+        self.count(&state);
+        drop(state);
+        drop(before);
+    }
+
+    /// Asks to cancel all that is in flight in a ring; `None` if nothing is.
+    fn cancel_all(&self, ending: Ending) -> Option<Plan> {
+        let mut state = self.lock();
+        let State { slots, backend } = &mut *state;
+        let Backend::Uring(uring) = backend else { return None };
+        if uring.is_quiet() {
+            return None;
+        }
+        slots.in_flight().into_iter().for_each(|key| uring.cancel(key));
+        if ending == Ending::Close {
+            // O7 of `slots`: a peer that does not read would hold up the end.
+            slots.unnoticed().for_each(sys::reset);
+        }
+        Some(uring.plan())
+    }
+}
+
+impl Wake for Driver {
+    fn wake(self: Arc<Self>) {
+        Driver::wake(&self);
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        Driver::wake(self);
+    }
+}
+
+/// A closed driver still tells late requests that were performed by calls; the end of a runtime waits
+/// for their threads.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        debug_assert!(
+            !matches!(self.lock().backend, Backend::Uring(_)),
+            "V5: a ring is closed by its slot's thread"
+        );
+    }
+}

@@ -1,0 +1,95 @@
+//! What a driver is made of, and how it takes requests and gives completions.
+//!
+//! Not here: the lock, and the ways into the kernel and back (`super`).
+
+use std::io;
+use std::sync::Arc;
+
+use crate::io::batch::Batch;
+use crate::io::buffers::Pool;
+use crate::io::epoll::Epoll;
+use crate::io::fake::Fake;
+use crate::io::request::Request;
+use crate::io::slots::{Key, Slots, Then};
+use crate::io::uring::Uring;
+
+pub(super) enum Backend {
+    /// V3.
+    Unopened,
+    Uring(Box<Uring>),
+    Epoll(Epoll),
+    Fake(Fake),
+    /// V5.
+    Closed,
+}
+
+pub(super) struct State {
+    pub(super) slots: Slots,
+    pub(super) backend: Backend,
+}
+
+impl Backend {
+    /// Hands a request over. Where the kernel tells readiness only, it is performed by a call.
+    pub(super) fn start(&mut self, request: &Request, key: Key) {
+        match self {
+            Self::Uring(uring) => uring.start(request, key),
+            Self::Fake(fake) => fake.start(request, key),
+            Self::Epoll(_) => {}
+            Self::Unopened | Self::Closed => unreachable!("opened before anything is started"),
+        }
+    }
+
+    /// Queues the cancelling of an operation. A request that is performed by a call runs on.
+    pub(super) fn cancel(&mut self, key: Key) {
+        match self {
+            Self::Uring(uring) => uring.cancel(key),
+            Self::Fake(fake) => fake.cancel(key),
+            Self::Epoll(_) | Self::Unopened | Self::Closed => {}
+        }
+    }
+
+    pub(super) fn pool(&mut self) -> io::Result<&Arc<Pool>> {
+        match self {
+            Self::Uring(uring) => uring.pool(),
+            Self::Fake(fake) => Ok(fake.pool()),
+            Self::Epoll(_) | Self::Unopened | Self::Closed => {
+                unreachable!("a driver that tells readiness has no streams")
+            }
+        }
+    }
+}
+
+impl State {
+    pub(super) fn cancel(&mut self, key: Key) {
+        self.backend.cancel(key);
+    }
+
+    pub(super) fn reap(&mut self, most: usize, batch: &mut Batch) -> usize {
+        let State { slots, backend } = self;
+        let mut stops = Vec::new();
+        let tell = |key, completion| {
+            let (told, then) = slots.complete(key, completion, &mut batch.wakers);
+            batch.add(told);
+            if then == Then::Stop {
+                stops.push(key);
+            }
+        };
+        let reaped = match backend {
+            Backend::Uring(uring) => uring.reap(most, tell),
+            Backend::Fake(fake) => fake.reap(most, tell),
+            Backend::Epoll(_) | Backend::Unopened | Backend::Closed => 0,
+        };
+        stops.into_iter().for_each(|key| backend.cancel(key));
+        reaped
+    }
+
+    /// Ends what is in flight in a simulation; returns how much that was.
+    pub(super) fn drain(&mut self, batch: &mut Batch) -> usize {
+        let State { slots, backend } = self;
+        let Backend::Fake(fake) = backend else { return 0 };
+        fake.drain(|key, completion| {
+            let (told, _) = slots.complete(key, completion, &mut batch.wakers);
+            batch.add(told);
+        })
+    }
+}

@@ -1,0 +1,363 @@
+//! The engine of a runtime: its drivers, what they are made of, and which of them takes an operation.
+//!
+//! G1. All drivers of a runtime are of one kind, the first of the chain that the kernel grants. It is
+//!     found when it is first needed, or at the start if the program forces it.
+//! G2. An operation goes to the driver of the thread it is started on. Started on any other thread,
+//!     or if that driver cannot be opened, it goes to a regular worker's, in turn.
+//! G3. Spares take what is started on their own thread only: they end when they are not needed.
+//! G4. The engine outlives the runtime as long as a descriptor refers to it; its drivers are closed
+//!     then, and everything is refused.
+//!
+//! Not here: threads. What runs where is known by `sched`, which lends two functions (`Hooks`).
+
+use std::fmt;
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::{Arc, OnceLock};
+use std::task::Waker;
+
+use super::buffers::Pool;
+use super::driver::{Caller, Cancel, Driver, Kind, Refused};
+use super::epoll::SourceKey;
+use super::readiness::Readiness;
+use super::request::Request;
+use super::slots::{Completion, Dispose, Key, Late, Next, Polled};
+use super::uring::{Mode, Uring};
+use crate::base::shim::{AtomicUsize, Ordering};
+use crate::base::sim;
+
+/// A closure that may block.
+pub(crate) type Closure = Box<dyn FnOnce() + Send>;
+
+/// What `sched` lends.
+pub(crate) struct Hooks {
+    /// The number of the driver whose owner the calling thread is, if it is one of this engine.
+    pub(crate) here: fn(&Engine) -> Option<usize>,
+    /// Runs a closure on a thread for what blocks. It is dropped instead if the runtime ends.
+    pub(crate) offload: Box<dyn Fn(Closure) + Send + Sync>,
+}
+
+pub(crate) struct Engine {
+    drivers: Box<[Arc<Driver>]>,
+    /// Drivers of regular workers come first.
+    regular: usize,
+    /// What to try, best first; empty if there is nothing to drive (an event core of the user's).
+    chain: Vec<Kind>,
+    found: OnceLock<Found>,
+    /// Whose turn it is (G2).
+    turn: AtomicUsize,
+    hooks: Hooks,
+}
+
+/// What the drivers are made of, and what was refused before.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    pub(crate) kind: Kind,
+    pub(crate) refusals: Vec<Refusal>,
+}
+
+/// The kernel's no to one kind of driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) kind: Kind,
+    pub(crate) errno: i32,
+}
+
+/// An operation in flight: which driver, which key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    driver: u32,
+    key: Key,
+}
+
+/// A descriptor that is registered with an epoll descriptor (E1 of `epoll`).
+pub(crate) struct Source {
+    pub(crate) readiness: Arc<Readiness>,
+    driver: usize,
+    key: SourceKey,
+}
+
+/// What a runtime's end leaves to say.
+fn ended() -> io::Error {
+    io::Error::other("the runtime that drives this has ended")
+}
+
+impl From<Refused> for io::Error {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Closed => ended(),
+            Refused::Failed(error) => error,
+        }
+    }
+}
+
+/// Whether the kernel says no to a kind of driver as such, and not to this one for lack of something.
+fn is_refusal(error: &io::Error) -> Option<i32> {
+    let errno = error.raw_os_error()?;
+    [libc::ENOSYS, libc::EPERM, libc::EINVAL, libc::ENOMEM, libc::EACCES]
+        .contains(&errno)
+        .then_some(errno)
+}
+
+impl Engine {
+    pub(crate) fn new(drivers: usize, regular: usize, chain: Vec<Kind>, hooks: Hooks) -> Arc<Self> {
+        debug_assert!(regular <= drivers);
+        let drivers = (0..drivers).map(|_| Arc::new(Driver::new())).collect();
+        let (found, turn) = (OnceLock::new(), AtomicUsize::new(0));
+        Arc::new(Self { drivers, regular, chain, found, turn, hooks })
+    }
+
+    pub(crate) fn driver(&self, index: usize) -> &Arc<Driver> {
+        &self.drivers[index]
+    }
+
+    /// Whether there is anything that could drive I/O.
+    pub(crate) fn drives(&self) -> bool {
+        !self.chain.is_empty()
+    }
+
+    /// Whether any operation was ever started.
+    pub(crate) fn is_used(&self) -> bool {
+        self.found.get().is_some()
+    }
+
+    /// Whether every visit to a driver is a system call.
+    #[inline]
+    pub(crate) fn visits_cost(&self) -> bool {
+        self.found.get().is_some_and(|found| found.kind == Kind::Epoll)
+    }
+
+    /// What the drivers are made of (G1).
+    pub(crate) fn find(&self) -> io::Result<&Found> {
+        if let Some(found) = self.found.get() {
+            return Ok(found);
+        }
+        let fresh = self.try_chain()?;
+        Ok(self.found.get_or_init(|| fresh))
+    }
+
+    fn try_chain(&self) -> io::Result<Found> {
+        if self.drives() && sim::is_on() {
+            return Ok(Found { kind: Kind::Fake, refusals: Vec::new() });
+        }
+        let mut refusals = Vec::new();
+        let text = "the workers' event cores are the program's own: they drive no I/O";
+        let mut last = io::Error::new(io::ErrorKind::Unsupported, text);
+        for &kind in &self.chain {
+            let granted = match kind {
+                Kind::Uring(mode) => Uring::probe(mode),
+                Kind::Epoll | Kind::Fake => Ok(()),
+            };
+            match granted {
+                Ok(()) => return Ok(Found { kind, refusals }),
+                Err(error) => {
+                    let Some(errno) = is_refusal(&error) else { return Err(error) };
+                    refusals.push(Refusal { kind, errno });
+                    last = error;
+                }
+            }
+        }
+        Err(last)
+    }
+
+    /// What drives I/O and why, for people.
+    pub(crate) fn describe(&self) -> String {
+        let found = match self.find() {
+            Ok(found) => found,
+            Err(error) => return format!("nothing: {error}"),
+        };
+        let mut text = found.kind.to_string();
+        for Refusal { kind, errno } in &found.refusals {
+            let error = io::Error::from_raw_os_error(*errno);
+            text.push_str(&format!("; {kind} was refused: {error}"));
+        }
+        text
+    }
+
+    fn here(&self) -> Option<usize> {
+        (self.hooks.here)(self)
+    }
+
+    /// Whether the calling thread owns the driver.
+    fn caller(&self, driver: usize) -> Caller {
+        if self.here() == Some(driver) { Caller::Owner } else { Caller::Other }
+    }
+
+    /// Whether an operation that a call might perform at once is better left to the ring, where it is
+    /// submitted together with others.
+    pub(crate) fn prefers_ring(&self) -> bool {
+        self.here().is_some_and(|own| self.drivers[own].is_crowded())
+    }
+
+    /// A regular driver, each in turn (G2).
+    fn next_regular(&self) -> usize {
+        // ORDERING: Relaxed, a turn publishes nothing.
+        self.turn.fetch_add(1, Ordering::Relaxed) % self.regular
+    }
+
+    /// Starts something on the driver of this thread, or on another (G2).
+    fn place<T>(
+        &self,
+        mut start: impl FnMut(&Arc<Driver>, Caller, Kind) -> Result<T, Refused>,
+    ) -> io::Result<(usize, T)> {
+        let kind = self.find()?.kind;
+        if let Some(own) = self.here()
+            && let Ok(started) = start(&self.drivers[own], Caller::Owner, kind)
+        {
+            return Ok((own, started));
+        }
+        let mut refused = Refused::Closed;
+        for _ in 0..self.regular {
+            let other = self.next_regular();
+            match start(&self.drivers[other], Caller::Other, kind) {
+                Ok(started) => return Ok((other, started)),
+                Err(error) => refused = error,
+            }
+        }
+        Err(refused.into())
+    }
+
+    /// Starts an operation; `waker` is woken when it is over.
+    ///
+    /// # Safety
+    /// As for [`Driver::start`].
+    pub(crate) unsafe fn start(
+        self: &Arc<Self>,
+        request: &Request,
+        waker: &Waker,
+    ) -> io::Result<Ticket> {
+        let start = |driver: &Arc<Driver>, caller, kind| {
+            // SAFETY: by the caller's promise.
+            unsafe { driver.start(caller, kind, request, waker.clone()) }
+        };
+        let (driver, key) = self.place(start)?;
+        if self.find()?.kind == Kind::Epoll {
+            self.offload(*request, driver, key);
+        }
+        Ok(Ticket { driver: driver as u32, key })
+    }
+
+    /// Starts an operation that nobody waits for, on a ring; given back if it is refused.
+    ///
+    /// # Safety
+    /// As for [`Driver::start_orphan`].
+    pub(crate) unsafe fn start_orphan(
+        &self,
+        request: &Request,
+        late: Box<dyn Late>,
+    ) -> Result<(), Box<dyn Late>> {
+        let mut waiting = Some(late);
+        let start = |driver: &Arc<Driver>, caller, kind| {
+            let late = waiting.take().expect("given back by who refuses it");
+            // SAFETY: by the caller's promise.
+            unsafe { driver.start_orphan(caller, kind, request, late) }.map_err(|late| {
+                waiting = Some(late);
+                Refused::Closed
+            })
+        };
+        match self.place(start) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(waiting.expect("nobody has taken it")),
+        }
+    }
+
+    /// Has a request performed by a call on a thread for that, and completed.
+    fn offload(&self, request: Request, driver: usize, key: Key) {
+        struct Calls {
+            request: Request,
+            driver: Arc<Driver>,
+            key: Key,
+            result: i32,
+        }
+        impl Drop for Calls {
+            fn drop(&mut self) {
+                let completion = Completion { result: self.result, flags: 0 };
+                self.driver.complete(self.key, completion);
+            }
+        }
+        let driver = self.drivers[driver].clone();
+        let mut calls = Calls { request, driver, key, result: -libc::ECANCELED };
+        (self.hooks.offload)(Box::new(move || {
+            // The whole of it moves here, so that it completes in any case.
+            let calls = &mut calls;
+            // SAFETY: O1 of `slots`, whatever the request points to is kept until it completes.
+            calls.result = unsafe { calls.request.call() };
+        }));
+    }
+
+    /// Starts an operation with many completions, of which at most `cap` and some lie unread.
+    ///
+    /// # Safety
+    /// As for [`Driver::start_stream`].
+    pub(crate) unsafe fn start_stream(
+        &self,
+        request: &Request,
+        cap: usize,
+    ) -> io::Result<(Ticket, Option<Arc<Pool>>)> {
+        let start = |driver: &Arc<Driver>, caller, kind| {
+            // SAFETY: by the caller's promise.
+            unsafe { driver.start_stream(caller, kind, request, cap) }
+        };
+        let (driver, (key, pool)) = self.place(start)?;
+        Ok((Ticket { driver: driver as u32, key }, pool))
+    }
+
+    pub(crate) fn poll(&self, ticket: Ticket, waker: &Waker) -> Polled {
+        self.drivers[ticket.driver as usize].poll(ticket.key, waker)
+    }
+
+    pub(crate) fn poll_stream(&self, ticket: Ticket, waker: &Waker) -> Next {
+        self.drivers[ticket.driver as usize].poll_stream(ticket.key, waker)
+    }
+
+    pub(crate) fn cancel(&self, ticket: Ticket) {
+        let driver = ticket.driver as usize;
+        self.drivers[driver].cancel(self.caller(driver), ticket.key);
+    }
+
+    pub(crate) fn stop_stream(&self, ticket: Ticket) {
+        let driver = ticket.driver as usize;
+        self.drivers[driver].stop_stream(self.caller(driver), ticket.key);
+    }
+
+    pub(crate) fn abandon(&self, ticket: Ticket, late: Box<dyn Late>, cancel: Cancel) {
+        let driver = ticket.driver as usize;
+        self.drivers[driver].abandon(self.caller(driver), ticket.key, late, cancel);
+    }
+
+    pub(crate) fn abandon_stream(&self, ticket: Ticket, dispose: Arc<dyn Dispose>) {
+        let driver = ticket.driver as usize;
+        self.drivers[driver].abandon_stream(self.caller(driver), ticket.key, dispose);
+    }
+
+    /// Registers a descriptor for readiness with a regular driver: this thread's, or in turn.
+    pub(crate) fn register(&self, fd: RawFd) -> io::Result<Source> {
+        let readiness = Arc::new(Readiness::new());
+        let own = self.here().filter(|&own| own < self.regular);
+        let driver = own.unwrap_or_else(|| self.next_regular());
+        let key = self.drivers[driver].add_source(fd, readiness.clone())?;
+        Ok(Source { readiness, driver, key })
+    }
+
+    /// Forgets a descriptor, which is still open.
+    pub(crate) fn unregister(&self, fd: RawFd, source: &Source) {
+        self.drivers[source.driver].remove_source(fd, source.key);
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("found", &self.found.get()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Uring(Mode::Cooperative) => "io_uring",
+            Self::Uring(Mode::Plain) => "io_uring (plain)",
+            Self::Epoll => "epoll",
+            Self::Fake => "the simulation's script",
+        })
+    }
+}

@@ -1,0 +1,79 @@
+//! Operations of the system: rings where the kernel has them, readiness where it has not.
+//!
+//! | file | question it answers |
+//! | --- | --- |
+//! | `engine` | which drivers does a runtime have, and which takes an operation? |
+//! | `driver` | what is in flight on one worker, and where does its thread wait? |
+//! | `slots` | how far is each operation, and whom does a completion concern? |
+//! | `op` | how does a future own an operation? |
+//! | `request` | what can be asked of the system? |
+//! | `uring` | how does a ring perform it? |
+//! | `fake` | how does it go in a simulation? |
+//! | `epoll`, `readiness` | how is it waited for where there is no ring? |
+//! | `descriptor` | who keeps a descriptor open? |
+//! | `buffers`, `buf` | whose memory do the bytes go to? |
+//! | `wake` | how is a waiting thread woken? |
+//! | `batch` | what is told when the lock is free? |
+//! | `sys` | which system calls are made? |
+//!
+//! | `copy` | how do bytes get from one stream to another? |
+//!
+//! This leaf knows wakers, never tasks. To write an operation, see `op` and `request`.
+
+#[cfg(not(loom))]
+pub(crate) mod batch;
+#[cfg(not(loom))]
+mod buf;
+#[cfg(not(loom))]
+pub(crate) mod buffers;
+#[cfg(not(loom))]
+mod copy;
+#[cfg(not(loom))]
+pub(crate) mod descriptor;
+#[cfg(not(loom))]
+pub(crate) mod driver;
+#[cfg(not(loom))]
+pub(crate) mod engine;
+#[cfg(not(loom))]
+mod epoll;
+#[cfg(not(loom))]
+pub(crate) mod fake;
+#[cfg(not(loom))]
+pub(crate) mod op;
+pub(crate) mod readiness;
+#[cfg(not(loom))]
+pub(crate) mod request;
+pub(crate) mod slots;
+#[cfg(not(loom))]
+pub(crate) mod sys;
+#[cfg(not(loom))]
+pub(crate) mod uring;
+pub(crate) mod wake;
+
+#[cfg(not(loom))]
+pub use buf::{IoBuf, IoBufMut, Slice};
+#[cfg(not(loom))]
+pub use buffers::Chunk;
+#[cfg(not(loom))]
+pub use copy::{Copied, CopyBidirectional, copy_bidirectional};
+
+/// The traits of streams, and what can be done with any stream: buffers, lines, halves, `copy`.
+///
+/// ```
+/// use filch::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+/// use filch::net::UnixStream;
+/// # filch::block_on(async {
+/// let (mut here, there) = UnixStream::pair()?;
+/// AsyncWriteExt::write_all(&mut here, b"one\ntwo\n").await?;
+/// let mut line = String::new();
+/// BufReader::new(there).read_line(&mut line).await?;
+/// assert_eq!(line, "one\n");
+/// # std::io::Result::Ok(()) }).unwrap();
+/// ```
+#[cfg(not(loom))]
+#[doc(inline)]
+pub use futures_lite::io::{
+    AssertAsync, AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncSeek, AsyncSeekExt,
+    AsyncWrite, AsyncWriteExt, BufReader, BufWriter, Cursor, Lines, Split, Take, copy, empty,
+    repeat, sink, split,
+};

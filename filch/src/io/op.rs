@@ -1,0 +1,162 @@
+//! An operation as a future.
+//!
+//! P1. Nothing is started before the first poll: a future that is never polled, or dropped first, has
+//!     asked nothing of the kernel.
+//! P2. From the start to the last completion, what the kernel may touch is owned by the operation:
+//!     in the future, or, when that is dropped, in what `Operation::into_late` makes of it.
+//! P3. A completion that has come is the result, also after `cancel`.
+//! P4. An operation that has to move (its thread ends) is started again by the next poll, wherever that
+//!     is.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::descriptor::Descriptor;
+use super::driver::Cancel;
+use super::engine::{Engine, Ticket};
+use super::request::Request;
+use super::slots::{Completion, Late, Polled};
+
+/// What an operation owns, asks for and gives back.
+///
+/// # Safety
+/// * What `request` points to stays where it is, and valid, until the value is dropped, also while the
+///   value itself moves; `into_late` keeps it.
+pub(crate) unsafe trait Operation: Send + Unpin {
+    type Output;
+
+    /// What to ask of the system. Called once for each start.
+    fn request(&mut self) -> Request;
+
+    /// The descriptor, if the request waits for its readiness where the kernel tells that only.
+    fn descriptor(&self) -> Option<&Descriptor>;
+
+    /// The result, for whoever waits.
+    fn finish(self, completion: Completion) -> Self::Output;
+
+    /// Nobody waits any more: what keeps the buffers, and takes the result.
+    fn into_late(self) -> Box<dyn Late>;
+
+    /// Whether an abandoned operation is cancelled.
+    fn cancels(&self) -> Cancel {
+        Cancel::Yes
+    }
+}
+
+/// An operation on its way; see the file header.
+pub(crate) struct Op<'e, T: Operation> {
+    engine: &'e Arc<Engine>,
+    stage: Stage,
+    /// `None` once it is over.
+    work: Option<T>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Not started (P1).
+    Fresh,
+    /// As `Fresh`, and not to be started any more.
+    Cancelled,
+    InFlight(Ticket),
+    Over,
+}
+
+impl<'e, T: Operation> Op<'e, T> {
+    pub(crate) fn new(engine: &'e Arc<Engine>, work: T) -> Self {
+        Self { engine, stage: Stage::Fresh, work: Some(work) }
+    }
+
+    /// Asks for an early end; the result comes as ever (P3).
+    pub(crate) fn cancel(&mut self) {
+        match self.stage {
+            Stage::Fresh => self.stage = Stage::Cancelled,
+            Stage::InFlight(ticket) => self.engine.cancel(ticket),
+            Stage::Cancelled | Stage::Over => {}
+        }
+    }
+
+    /// What it owns, until its end.
+    pub(crate) fn work(&self) -> Option<&T> {
+        self.work.as_ref()
+    }
+
+    /// Takes back what it owns, if nothing of it is in flight: the operation is over then.
+    pub(crate) fn take_idle(&mut self) -> Option<T> {
+        match self.stage {
+            Stage::Fresh | Stage::Cancelled => {
+                self.stage = Stage::Over;
+                self.work.take()
+            }
+            Stage::InFlight(_) | Stage::Over => None,
+        }
+    }
+
+    fn end(&mut self, completion: Completion) -> Poll<T::Output> {
+        self.stage = Stage::Over;
+        let work = self.work.take().expect("an operation ends once");
+        Poll::Ready(work.finish(completion))
+    }
+
+    /// Starts it, or performs it where the kernel tells readiness only.
+    fn begin(&mut self, cx: &Context<'_>) -> Poll<Completion> {
+        let engine = self.engine;
+        let work = self.work.as_mut().expect("an operation is not polled after its end");
+        let request = work.request();
+        if let (Some(descriptor), Some(direction)) = (work.descriptor(), request.direction())
+            && descriptor.tells_readiness()
+        {
+            // SAFETY: the operation keeps what the request points to during the call.
+            return unsafe { descriptor.poll_call(&request, direction, cx) };
+        }
+        // SAFETY: P2.
+        match unsafe { engine.start(&request, cx.waker()) } {
+            Ok(ticket) => {
+                self.stage = Stage::InFlight(ticket);
+                Poll::Pending
+            }
+            Err(error) => Poll::Ready(refused(&error)),
+        }
+    }
+}
+
+/// An error that came instead of a completion, as one.
+fn refused(error: &io::Error) -> Completion {
+    let errno = error.raw_os_error().unwrap_or(libc::ECANCELED);
+    Completion { result: -errno, flags: 0 }
+}
+
+impl<T: Operation> Future for Op<'_, T> {
+    type Output = T::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T::Output> {
+        let this = &mut *self;
+        loop {
+            match this.stage {
+                Stage::Fresh => match this.begin(cx) {
+                    Poll::Ready(completion) => return this.end(completion),
+                    Poll::Pending => return Poll::Pending,
+                },
+                Stage::Cancelled => {
+                    return this.end(refused(&io::Error::from_raw_os_error(libc::ECANCELED)));
+                }
+                Stage::InFlight(ticket) => match this.engine.poll(ticket, cx.waker()) {
+                    Polled::Done(completion) => return this.end(completion),
+                    Polled::Moves => this.stage = Stage::Fresh,
+                    Polled::Pending | Polled::WantsWaker => return Poll::Pending,
+                },
+                Stage::Over => panic!("an operation was polled after its end"),
+            }
+        }
+    }
+}
+
+impl<T: Operation> Drop for Op<'_, T> {
+    fn drop(&mut self) {
+        let (Stage::InFlight(ticket), Some(work)) = (self.stage, self.work.take()) else { return };
+        let cancels = work.cancels();
+        self.engine.abandon(ticket, work.into_late(), cancels);
+    }
+}

@@ -1,0 +1,208 @@
+//! Whether a descriptor is ready, as far as the kernel has told, and who waits for it.
+//!
+//! The kernel tells a change once (edge-triggered). So what was told is kept here until a call finds
+//! that it is no longer true.
+//!
+//! D1. A descriptor counts as ready until a call has said that it would block.
+//! D2. `clear` forgets only what was known before the call: news that came during it stays. The word
+//!     carries a count of news for that.
+//! D3. No news is lost: who waits looks again under the lock, and who brings news writes the word
+//!     before it takes the lock.
+//! D4. The end of the driver is news too, and stays. So does the end of the stream: a read that was
+//!     shorter than asked clears what came with its bytes, but must not clear that.
+//!
+//! Not here: the descriptor, the call.
+
+use std::sync::PoisonError;
+use std::task::Waker;
+
+use crate::base::shim::{AtomicU32, Mutex, Ordering};
+
+#[cfg(all(test, loom))]
+mod model;
+
+/// Which readiness an operation waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Read,
+    Write,
+}
+
+#[cfg(not(loom))]
+impl Direction {
+    /// As `poll` takes it.
+    pub(crate) fn events(self) -> i16 {
+        match self {
+            Self::Read => libc::POLLIN | libc::POLLRDHUP,
+            Self::Write => libc::POLLOUT,
+        }
+    }
+}
+
+const READ: u32 = 1 << 0;
+const WRITE: u32 = 1 << 1;
+/// The driver has ended (D4).
+const CLOSED: u32 = 1 << 2;
+/// The other side has ended, or the descriptor failed (D4).
+const HUNG_UP: u32 = 1 << 3;
+/// One piece of news (D2).
+const NEWS: u32 = 1 << 4;
+
+/// What the kernel tells in one event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct News(u32);
+
+impl News {
+    pub(crate) const NONE: Self = Self(0);
+    pub(crate) const READ: Self = Self(READ);
+    pub(crate) const WRITE: Self = Self(WRITE);
+    /// The other side sends no more.
+    pub(crate) const READ_END: Self = Self(READ | HUNG_UP);
+    /// The descriptor failed or is shut in both directions.
+    pub(crate) const END: Self = Self(READ | WRITE | HUNG_UP);
+    pub(crate) const CLOSED: Self = Self(READ | WRITE | CLOSED);
+
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+fn bit(direction: Direction) -> u32 {
+    match direction {
+        Direction::Read => READ,
+        Direction::Write => WRITE,
+    }
+}
+
+/// What says that a direction is ready.
+fn signs(direction: Direction) -> u32 {
+    match direction {
+        Direction::Read => READ | HUNG_UP,
+        Direction::Write => WRITE,
+    }
+}
+
+/// What is known of a direction.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// A call may succeed; if not, `clear` with this.
+    Ready(Seen),
+    /// A call would block.
+    Blocked,
+    /// The driver has ended (D4).
+    Closed,
+}
+
+/// The word at the time of a look (D2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen(u32);
+
+pub(crate) struct Readiness {
+    word: AtomicU32,
+    waiters: Mutex<Waiters>,
+}
+
+#[derive(Default)]
+struct Waiters {
+    read: Vec<Waker>,
+    write: Vec<Waker>,
+}
+
+impl Waiters {
+    fn of(&mut self, direction: Direction) -> &mut Vec<Waker> {
+        match direction {
+            Direction::Read => &mut self.read,
+            Direction::Write => &mut self.write,
+        }
+    }
+}
+
+impl Readiness {
+    /// D1.
+    pub(crate) fn new() -> Self {
+        Self { word: AtomicU32::new(READ | WRITE), waiters: Mutex::new(Waiters::default()) }
+    }
+
+    pub(crate) fn look(&self, direction: Direction) -> Look {
+        // ORDERING: Acquire pairs with the Release in `tell`: the call comes after the news.
+        let word = self.word.load(Ordering::Acquire);
+        if word & CLOSED != 0 {
+            Look::Closed
+        } else if word & signs(direction) != 0 {
+            Look::Ready(Seen(word))
+        } else {
+            Look::Blocked
+        }
+    }
+
+    /// A call that was made after `seen` said that it would block (D2).
+    pub(crate) fn clear(&self, direction: Direction, seen: Seen) {
+        self.forget(signs(direction), seen);
+    }
+
+    /// A call that was made after `seen` moved some bytes, yet fewer than asked (D2, D4).
+    pub(crate) fn clear_short(&self, direction: Direction, seen: Seen) {
+        self.forget(bit(direction), seen);
+    }
+
+    fn forget(&self, bits: u32, seen: Seen) {
+        let mut word = seen.0;
+        // ORDERING: AcqRel on success and Acquire on failure: what is forgotten was known here.
+        while let Err(now) =
+            self.word.compare_exchange_weak(word, word & !bits, Ordering::AcqRel, Ordering::Acquire)
+        {
+            if now / NEWS != seen.0 / NEWS {
+                return;
+            }
+            // The other direction was cleared.
+            word = now;
+        }
+    }
+
+    /// Has `waker` woken by the next news for the direction; false if there is some already (D3).
+    pub(crate) fn wait(&self, direction: Direction, waker: &Waker) -> bool {
+        // Cloned before the lock: a clone is the user's.
+        let waker = waker.clone();
+        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.look(direction) != Look::Blocked {
+            return false;
+        }
+        let list = waiters.of(direction);
+        let replaced = list.iter().position(|old| old.will_wake(&waker));
+        let old = match replaced {
+            Some(at) => Some(std::mem::replace(&mut list[at], waker)),
+            None => {
+                list.push(waker);
+                None
+            }
+        };
+        drop(waiters);
+        drop(old);
+        true
+    }
+
+    /// Brings news; who waited for them is handed out, to be woken without any lock.
+    pub(crate) fn tell(&self, news: News, woken: &mut Vec<Waker>) {
+        // ORDERING: Relaxed, the read-modify-write below decides.
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            let new = (word | news.0).wrapping_add(NEWS);
+            // ORDERING: AcqRel, Release pairs with the Acquire in `look`; Relaxed on failure, it is
+            // tried again.
+            let told =
+                self.word.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed);
+            match told {
+                Ok(_) => break,
+                Err(now) => word = now,
+            }
+        }
+        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        if news.0 & READ != 0 {
+            woken.append(&mut waiters.read);
+        }
+        if news.0 & WRITE != 0 {
+            woken.append(&mut waiters.write);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! How connections come in.
+//!
+//! A1. On a ring one operation accepts again and again; what it has accepted waits, in order, for
+//!     whoever calls `accept`, up to a cap. A listener that goes closes what nobody took.
+//! A2. A connection that ended before anybody saw it is skipped.
+//! A3. When descriptors or memory run out, `accept` waits a little longer each time, and goes on when
+//!     there are some again: an error in every call would make a loop around it spin.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::pin::Pin;
+use std::sync::{Arc, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use super::backoff::{Backoff, Pause};
+use super::socket::Socket;
+use super::tcp::TcpStream;
+use crate::base::shim::Mutex;
+use crate::io::descriptor::Descriptor;
+use crate::io::engine::Ticket;
+use crate::io::op::Op;
+use crate::io::readiness::Direction;
+use crate::io::request::Request;
+use crate::io::slots::{CANCELED, Completion, Dispose, Next};
+use crate::io::sys;
+use crate::task::budget::poll_proceed;
+
+/// Accepted connections that wait for `accept` at most. Guessed.
+const CAP: usize = 64;
+
+/// The accepting side of a listener.
+pub(super) struct Acceptor {
+    pub(super) socket: Socket,
+    stream: Mutex<Option<Ticket>>,
+}
+
+impl Acceptor {
+    pub(super) fn new(socket: Socket) -> Self {
+        Self { socket, stream: Mutex::new(None) }
+    }
+
+    fn poll_accept(&self, cx: &Context<'_>) -> Poll<io::Result<OwnedFd>> {
+        loop {
+            let completion = if self.socket.descriptor.tells_readiness() {
+                let fd = self.socket.descriptor.raw();
+                let call = || (sys::accept(fd), false);
+                ready!(self.socket.descriptor.poll_with(Direction::Read, cx, call))
+            } else {
+                match ready!(self.poll_stream(cx)) {
+                    Ok(completion) => completion,
+                    Err(error) => return Poll::Ready(Err(error)),
+                }
+            };
+            match completion.result {
+                // SAFETY: the kernel has just made the descriptor, for us alone.
+                fd if fd >= 0 => return Poll::Ready(Ok(unsafe { OwnedFd::from_raw_fd(fd) })),
+                // The stream was stopped at its cap, or has to move.
+                CANCELED if !self.socket.descriptor.tells_readiness() => {}
+                // A2.
+                error if error == -libc::ECONNABORTED || error == -libc::EINTR => {}
+                error => return Poll::Ready(Err(io::Error::from_raw_os_error(-error))),
+            }
+        }
+    }
+
+    /// The next completion of the stream, which is started if there is none (A1).
+    fn poll_stream(&self, cx: &Context<'_>) -> Poll<io::Result<Completion>> {
+        let engine = self.socket.descriptor.engine();
+        loop {
+            let ticket = match self.stream() {
+                Ok(ticket) => ticket,
+                Err(error) => return Poll::Ready(Err(error)),
+            };
+            match engine.poll_stream(ticket, cx.waker()) {
+                Next::Item(completion) => return Poll::Ready(Ok(completion)),
+                Next::Ended => {
+                    let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+                    stream.take_if(|now| *now == ticket);
+                }
+                Next::Pending | Next::WantsWaker => return Poll::Pending,
+            }
+        }
+    }
+
+    fn stream(&self) -> io::Result<Ticket> {
+        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ticket) = *stream {
+            return Ok(ticket);
+        }
+        let request = Request::AcceptMany { fd: self.socket.descriptor.raw() };
+        let engine = self.socket.descriptor.engine();
+        // SAFETY: the descriptor is kept by us, and then by what we leave behind.
+        let (ticket, _) = unsafe { engine.start_stream(&request, CAP) }?;
+        Ok(*stream.insert(ticket))
+    }
+}
+
+impl Acceptor {
+    /// Stops accepting, and takes what was accepted and not taken.
+    pub(super) async fn stop(&self) -> io::Result<Vec<OwnedFd>> {
+        let stream = *self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(ticket) = stream else { return Ok(Vec::new()) };
+        let engine = self.socket.descriptor.engine();
+        engine.stop_stream(ticket);
+        let mut accepted = Vec::new();
+        while let Some(completion) = poll_fn(|cx| match engine.poll_stream(ticket, cx.waker()) {
+            Next::Item(completion) => Poll::Ready(Some(completion)),
+            Next::Ended => Poll::Ready(None),
+            Next::Pending | Next::WantsWaker => Poll::Pending,
+        })
+        .await
+        {
+            if completion.result >= 0 {
+                // SAFETY: the kernel has made the descriptor, for us alone.
+                accepted.push(unsafe { OwnedFd::from_raw_fd(completion.result) });
+            }
+        }
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok(accepted)
+    }
+}
+
+impl Drop for Acceptor {
+    fn drop(&mut self) {
+        let stream = self.stream.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(ticket) = stream {
+            let descriptor = self.socket.descriptor.clone();
+            descriptor.engine().clone().abandon_stream(ticket, Arc::new(Unwanted(descriptor)));
+        }
+    }
+}
+
+/// Closes what is accepted for a listener that is gone, and keeps its descriptor until the end.
+struct Unwanted(Arc<Descriptor>);
+
+impl Dispose for Unwanted {
+    fn dispose(&self, completion: Completion) {
+        debug_assert!(self.0.raw() >= 0);
+        if completion.result >= 0 {
+            // SAFETY: the kernel has just made the descriptor, and nobody else knows of it.
+            unsafe { sys::close(completion.result) };
+        }
+    }
+}
+
+/// The next connection; see [`TcpListener::accept`](super::TcpListener::accept) and
+/// [`UnixListener::accept`](super::UnixListener::accept).
+#[must_use = "futures do nothing unless awaited"]
+pub struct Accept<'a, S = TcpStream> {
+    acceptor: &'a Acceptor,
+    backoff: Backoff,
+    /// A3.
+    pause: Option<Op<'a, Pause>>,
+    opens: PhantomData<fn() -> S>,
+}
+
+impl<'a, S> Accept<'a, S> {
+    pub(super) fn new(acceptor: &'a Acceptor) -> Self {
+        Self { acceptor, backoff: Backoff::new(), pause: None, opens: PhantomData }
+    }
+
+    /// The next connection, as `open` makes it of a socket; it is not connected if it has ended
+    /// already (A2).
+    pub(super) fn poll_open<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        open: fn(Socket) -> io::Result<T>,
+    ) -> Poll<io::Result<T>> {
+        loop {
+            if let Some(pause) = &mut self.pause {
+                ready!(Pin::new(pause).poll(cx));
+                self.pause = None;
+            }
+            ready!(poll_proceed(cx));
+            let engine = self.acceptor.socket.descriptor.engine();
+            match ready!(self.acceptor.poll_accept(cx)) {
+                Ok(fd) => match Socket::from_fd(fd, engine).and_then(open) {
+                    Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => {}
+                    result => return Poll::Ready(result),
+                },
+                Err(error) if Backoff::is_shortage(&error) => {
+                    self.pause = Some(self.backoff.pause(engine));
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl<S> std::fmt::Debug for Accept<'_, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Accept").field("backoff", &self.backoff).finish_non_exhaustive()
+    }
+}

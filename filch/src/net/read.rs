@@ -1,0 +1,344 @@
+//! The reading side of a socket: whose bytes are these, and in what order?
+//!
+//! R1. Bytes are returned in the order in which they arrived, each once: what dropped reads have
+//!     received (the stash) comes before anything newer.
+//! R2. While an abandoned receive is in flight, no other is started: it may still take bytes, and they
+//!     come first.
+//! R3. A receive goes straight into the caller's buffer, unless the socket has a stream (many receives by
+//!     one operation, for `recv` and `futures-io`): then it is copied from a chunk of that.
+//! R4. A stream holds at most `CAP` unread chunks, and some that were on their way; then it is stopped,
+//!     and the other side is slowed down by TCP. It is started again by who finds it empty.
+//! R5. When the kernel finds no free buffer, the receive is made into memory of the socket's own, so
+//!     chunks that somebody holds starve nobody.
+//!
+//! Not here: the futures (`receive`), looks that take nothing or wait for nothing (`read/look.rs`).
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem::MaybeUninit;
+use std::sync::{Arc, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+
+use crate::base::shim::{AtomicBool, Mutex, MutexGuard, Ordering};
+use crate::io::buffers::Pool;
+use crate::io::descriptor::Descriptor;
+use crate::io::engine::Ticket;
+use crate::io::readiness::Direction;
+use crate::io::request::{First, Request};
+use crate::io::slots::{CANCELED, Completion, Dispose, Next};
+use crate::io::{Chunk, sys};
+
+mod look;
+
+/// Unread chunks of a socket at which its stream is stopped (R4). Guessed.
+const CAP: usize = 16;
+
+/// Bytes of a receive into the socket's own memory (R5), and where there are no streams. Guessed.
+const OWN: usize = 8 * 1024;
+
+/// Most bytes that one call asks for: the kernel cuts there anyway.
+pub(super) const MOST: usize = 1 << 30;
+
+/// What a socket knows about its reads.
+pub(crate) struct ReadSide {
+    /// Whether a read may go straight to the kernel: no stash, no stream, nothing abandoned in
+    /// flight. Written under the lock.
+    plain: AtomicBool,
+    /// Whether the last receive has left nothing behind, as far as is known: the next waits first.
+    drained: AtomicBool,
+    descriptor: Arc<Descriptor>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Bytes that were received and not returned (R1).
+    stash: VecDeque<Chunk>,
+    /// Abandoned receives in flight (R2).
+    abandoned: usize,
+    stream: Option<Stream>,
+    /// Who waits for an abandoned receive.
+    waiters: Vec<Waker>,
+}
+
+#[derive(Clone)]
+struct Stream {
+    ticket: Ticket,
+    pool: Arc<Pool>,
+}
+
+/// What a read finds before it asks the kernel.
+pub(super) enum Found<T> {
+    /// Bytes, an end without any, or an error.
+    Bytes(io::Result<T>),
+    /// Neither stash nor stream: nothing stands in the way of a receive of its own.
+    Nothing,
+    /// The stream has found no free buffer, and ends (R5).
+    NoBuffers,
+}
+
+impl ReadSide {
+    pub(super) fn new(descriptor: Arc<Descriptor>) -> Self {
+        let (plain, drained) = (AtomicBool::new(true), AtomicBool::new(true));
+        Self { plain, drained, descriptor, state: Mutex::new(State::default()) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_plain(&self) -> bool {
+        // ORDERING: Acquire pairs with the Release in `note`: who finds it plain comes after who made
+        // it so. It becomes special by the caller's own doing, or by a concurrent reader, whose
+        // order relative to this read is open.
+        self.plain.load(Ordering::Acquire)
+    }
+
+    fn note(&self, state: &State) {
+        let plain = state.stash.is_empty() && state.abandoned == 0 && state.stream.is_none();
+        // ORDERING: Release pairs with the Acquire in `is_plain`.
+        self.plain.store(plain, Ordering::Release);
+    }
+
+    /// What a receive should try first.
+    pub(super) fn first(&self) -> First {
+        // ORDERING: Relaxed, a guess.
+        if self.drained.load(Ordering::Relaxed) { First::Wait } else { First::Try }
+    }
+
+    /// Learns from a receive whether the next one will have to wait.
+    pub(super) fn learn(&self, completion: Completion, asked: usize) {
+        let full = usize::try_from(completion.result).is_ok_and(|count| count == asked);
+        let drained = !(full || io_uring::cqueue::sock_nonempty(completion.flags));
+        // ORDERING: Relaxed, a guess.
+        self.drained.store(drained, Ordering::Relaxed);
+    }
+
+    /// Puts bytes before everything else (R1).
+    pub(super) fn stash_first(&self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            let mut state = self.lock();
+            state.stash.push_front(Chunk::from_vec(bytes.to_vec()));
+            self.note(&state);
+        }
+    }
+
+    /// A receive is about to be abandoned in flight (R2).
+    pub(super) fn abandons(&self) {
+        let mut state = self.lock();
+        state.abandoned += 1;
+        self.note(&state);
+    }
+
+    /// An abandoned receive has ended, with these bytes (R1).
+    pub(super) fn abandoned_ends(&self, bytes: &[u8]) {
+        let mut state = self.lock();
+        state.abandoned -= 1;
+        if !bytes.is_empty() {
+            state.stash.push_back(Chunk::from_vec(bytes.to_vec()));
+        }
+        self.note(&state);
+        let waiters = std::mem::take(&mut state.waiters);
+        drop(state);
+        waiters.into_iter().for_each(Waker::wake);
+    }
+
+    /// The next chunk of stash or stream, if there is either (R1, R2, R3).
+    fn poll_chunk(&self, cx: &Context<'_>) -> Poll<Found<Chunk>> {
+        let mut clone = None;
+        loop {
+            let mut state = self.lock();
+            if let Some(chunk) = state.stash.pop_front() {
+                self.note(&state);
+                return Poll::Ready(Found::Bytes(Ok(chunk)));
+            }
+            if state.abandoned > 0 {
+                if let Some(waker) = clone.take() {
+                    state.waiters.push(waker);
+                    return Poll::Pending;
+                }
+                drop(state);
+                // Cloned without the lock: a clone is the user's.
+                clone = Some(cx.waker().clone());
+                continue;
+            }
+            let Some(stream) = state.stream.clone() else { return Poll::Ready(Found::Nothing) };
+            drop(state);
+            match self.descriptor.engine().poll_stream(stream.ticket, cx.waker()) {
+                Next::Pending | Next::WantsWaker => return Poll::Pending,
+                Next::Ended => {
+                    let mut state = self.lock();
+                    state.stream.take_if(|now| now.ticket == stream.ticket);
+                    self.note(&state);
+                }
+                Next::Item(completion) => match completion.result {
+                    // Stopped at its cap, or moved: it has ended.
+                    CANCELED => {}
+                    error if error == -libc::ENOBUFS => return Poll::Ready(Found::NoBuffers),
+                    error if error < 0 => {
+                        let error = io::Error::from_raw_os_error(-error);
+                        return Poll::Ready(Found::Bytes(Err(error)));
+                    }
+                    _ => {
+                        let chunk = stream.pool.chunk(completion);
+                        let chunk = chunk.unwrap_or_else(|| Chunk::from_vec(Vec::new()));
+                        return Poll::Ready(Found::Bytes(Ok(chunk)));
+                    }
+                },
+            }
+        }
+    }
+
+    /// Bytes of stash or stream, copied (R3). An empty answer is the end.
+    pub(super) fn poll_copy(
+        &self,
+        cx: &Context<'_>,
+        into: &mut [MaybeUninit<u8>],
+    ) -> Poll<Found<usize>> {
+        Poll::Ready(match ready!(self.poll_chunk(cx)) {
+            Found::Nothing => Found::Nothing,
+            Found::NoBuffers => Found::NoBuffers,
+            Found::Bytes(Err(error)) => Found::Bytes(Err(error)),
+            Found::Bytes(Ok(mut chunk)) => {
+                let count = chunk.drain_into(into);
+                if !chunk.is_empty() {
+                    let mut state = self.lock();
+                    state.stash.push_front(chunk);
+                    self.note(&state);
+                }
+                Found::Bytes(Ok(count))
+            }
+        })
+    }
+
+    /// The next chunk, of a stream that is started if there is none.
+    pub(super) fn poll_recv(&self, cx: &Context<'_>) -> Poll<io::Result<Chunk>> {
+        if self.descriptor.tells_readiness() && self.is_plain() {
+            return self.poll_own(cx);
+        }
+        loop {
+            match ready!(self.poll_chunk(cx)) {
+                Found::Bytes(result) => return Poll::Ready(result),
+                Found::Nothing if self.descriptor.tells_readiness() => return self.poll_own(cx),
+                Found::Nothing => self.start_stream()?,
+                Found::NoBuffers => {
+                    // R5.
+                    let mut bytes = Vec::with_capacity(OWN);
+                    match self.receive_now(bytes.spare_capacity_mut()) {
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                        Err(error) => return Poll::Ready(Err(error)),
+                        Ok(count) => {
+                            // SAFETY: so many bytes were received.
+                            unsafe { bytes.set_len(count) };
+                            return Poll::Ready(Ok(Chunk::from_vec(bytes)));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Bytes into memory that is the caller's during the call, for `futures-io`.
+    pub(super) fn poll_read(
+        &self,
+        cx: &Context<'_>,
+        into: &mut [MaybeUninit<u8>],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let found =
+                if self.is_plain() { Found::Nothing } else { ready!(self.poll_copy(cx, into)) };
+            match found {
+                Found::Bytes(result) => return Poll::Ready(result),
+                Found::Nothing if self.descriptor.tells_readiness() => {
+                    return self.poll_receive(cx, into);
+                }
+                Found::Nothing => self.start_stream()?,
+                // R5.
+                Found::NoBuffers => match self.receive_now(into) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    result => return Poll::Ready(result),
+                },
+            }
+        }
+    }
+
+    /// A receive into memory of its own, where the kernel tells readiness only.
+    fn poll_own(&self, cx: &Context<'_>) -> Poll<io::Result<Chunk>> {
+        let mut bytes = Vec::new();
+        let completion = ready!(self.descriptor.poll_with(Direction::Read, cx, || {
+            bytes.reserve(OWN);
+            self.receive(bytes.spare_capacity_mut())
+        }));
+        let count = completion.to_io()? as usize;
+        // SAFETY: so many bytes were received.
+        unsafe { bytes.set_len(count) };
+        Poll::Ready(Ok(Chunk::from_vec(bytes)))
+    }
+
+    fn poll_receive(
+        &self,
+        cx: &Context<'_>,
+        into: &mut [MaybeUninit<u8>],
+    ) -> Poll<io::Result<usize>> {
+        let call = || self.receive(into);
+        let completion = ready!(self.descriptor.poll_with(Direction::Read, cx, call));
+        Poll::Ready(completion.to_io().map(|count| count as usize))
+    }
+
+    /// A call that does not wait: its answer, and whether it has left nothing behind.
+    fn receive(&self, into: &mut [MaybeUninit<u8>]) -> (i32, bool) {
+        let len = into.len().min(MOST) as u32;
+        // SAFETY: `into` may be written.
+        let result = unsafe { sys::recv(self.descriptor.raw(), into.as_mut_ptr().cast(), len, 0) };
+        (result, u32::try_from(result).is_ok_and(|count| 0 < count && count < len))
+    }
+
+    fn receive_now(&self, into: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+        loop {
+            match sys::to_io(self.receive(into).0) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result.map(|count| count as usize),
+            }
+        }
+    }
+
+    /// Starts a stream, unless another has (R4).
+    fn start_stream(&self) -> io::Result<()> {
+        let mut state = self.lock();
+        if state.stream.is_none() {
+            let request = Request::RecvMany { fd: self.descriptor.raw() };
+            // SAFETY: the descriptor is kept by us, and then by what we leave behind.
+            let (ticket, pool) = unsafe { self.descriptor.engine().start_stream(&request, CAP) }?;
+            let pool = pool.expect("a stream of chunks has buffers");
+            state.stream = Some(Stream { ticket, pool });
+            self.note(&state);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for ReadSide {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Stream { ticket, pool }) = state.stream.take() {
+            let descriptor = self.descriptor.clone();
+            let unread = Arc::new(Unread { descriptor, pool });
+            self.descriptor.engine().abandon_stream(ticket, unread);
+        }
+    }
+}
+
+/// Takes the chunks of a socket that is gone, and keeps its descriptor until the end.
+struct Unread {
+    #[expect(dead_code, reason = "held, not used")]
+    descriptor: Arc<Descriptor>,
+    pool: Arc<Pool>,
+}
+
+impl Dispose for Unread {
+    fn dispose(&self, completion: Completion) {
+        if completion.result > 0 {
+            drop(self.pool.chunk(completion));
+        }
+    }
+}

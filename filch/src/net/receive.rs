@@ -1,0 +1,281 @@
+//! Reads as futures: into the caller's buffer, or a chunk.
+//!
+//! V1. A read that is dropped loses nothing: what it has received, or receives before its cancellation
+//!     takes effect, goes to the stash (R1 of `read`).
+//! V2. An error comes after the bytes that came before it.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use super::read::{Found, MOST};
+use super::socket::{Inner, Socket};
+use crate::io::descriptor::Descriptor;
+use crate::io::op::{Op, Operation};
+use crate::io::request::Request;
+use crate::io::slots::{Completion, Late};
+use crate::io::{Chunk, IoBufMut};
+use crate::task::budget::poll_proceed;
+
+/// A receive into the caller's buffer, after the first `filled` bytes.
+struct Receive<'a, B> {
+    inner: &'a Arc<Inner>,
+    buf: B,
+    filled: usize,
+}
+
+/// A receive that nobody waits for.
+struct LateReceive<B> {
+    inner: Arc<Inner>,
+    buf: B,
+    filled: usize,
+}
+
+impl<B: IoBufMut> Receive<'_, B> {
+    fn asked(&self) -> usize {
+        (self.buf.bytes_total() - self.filled).min(MOST)
+    }
+}
+
+// SAFETY: Q1 of `io/buf.rs`, the bytes stay where they are while the buffer moves; the late one keeps
+// the buffer, and the descriptor too.
+unsafe impl<B: IoBufMut + Unpin> Operation for Receive<'_, B> {
+    type Output = (Completion, B);
+
+    fn request(&mut self) -> Request {
+        let (fd, len) = (self.inner.descriptor.raw(), self.asked() as u32);
+        // SAFETY: `filled` bytes were received into the buffer before, so it has them.
+        let buf = unsafe { self.buf.as_mut_ptr().add(self.filled) };
+        Request::Recv { fd, buf, len, flags: 0, first: self.inner.reads.first() }
+    }
+
+    fn descriptor(&self) -> Option<&Descriptor> {
+        Some(&self.inner.descriptor)
+    }
+
+    fn finish(self, completion: Completion) -> (Completion, B) {
+        self.inner.reads.learn(completion, self.asked());
+        (completion, self.buf)
+    }
+
+    fn into_late(self) -> Box<dyn Late> {
+        self.inner.reads.abandons();
+        Box::new(LateReceive { inner: self.inner.clone(), buf: self.buf, filled: self.filled })
+    }
+}
+
+impl<B: IoBufMut> Late for LateReceive<B> {
+    fn finish(mut self: Box<Self>, completion: Completion) {
+        let count = usize::try_from(completion.result).unwrap_or(0);
+        // SAFETY: as in `Receive::request`.
+        let first = unsafe { self.buf.as_mut_ptr().add(self.filled) };
+        // SAFETY: the kernel has written so many bytes there.
+        let bytes = unsafe { std::slice::from_raw_parts(first, count) };
+        self.inner.reads.abandoned_ends(bytes);
+    }
+}
+
+/// How much a read wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// What there is.
+    Some,
+    /// All that fits.
+    All,
+}
+
+/// A read under way; see [`TcpStream::read`](super::TcpStream::read).
+#[must_use = "futures do nothing unless awaited"]
+pub struct Read<'a, B: IoBufMut + Unpin> {
+    socket: &'a Socket,
+    extent: Extent,
+    /// Bytes read so far.
+    filled: usize,
+    stage: Stage<'a, B>,
+}
+
+enum Stage<'a, B: IoBufMut + Unpin> {
+    Start(B),
+    Receive(Op<'a, Receive<'a, B>>),
+    Over,
+}
+
+impl<'a, B: IoBufMut + Unpin> Read<'a, B> {
+    pub(super) fn new(socket: &'a Socket, buf: B, extent: Extent) -> Self {
+        Self { socket, extent, filled: 0, stage: Stage::Start(buf) }
+    }
+
+    /// Ends the read early: what came before is its result, else an error, and the buffer comes back
+    /// in any case.
+    ///
+    /// ```
+    /// use std::{future::Future, pin::pin, task::Poll};
+    /// use filch::net::{TcpListener, TcpStream};
+    /// # filch::block_on(async {
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let client = TcpStream::connect(listener.local_addr()?).await?;
+    /// let mut read = pin!(client.read(vec![0; 16]));
+    /// let first = std::future::poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await;
+    /// assert!(first.is_pending());
+    /// let (result, buffer) = read.cancel().await;
+    /// assert!(result.is_err());
+    /// assert_eq!(buffer.len(), 16);
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    pub async fn cancel(mut self: Pin<&mut Self>) -> (io::Result<usize>, B) {
+        if let Stage::Receive(op) = &mut self.stage {
+            op.cancel();
+        } else if let Stage::Start(_) = &self.stage {
+            let Stage::Start(buf) = std::mem::replace(&mut self.stage, Stage::Over) else {
+                unreachable!("matched above")
+            };
+            let error = io::Error::from_raw_os_error(libc::ECANCELED);
+            return (Err(error), buf);
+        }
+        self.await
+    }
+
+    /// Takes `count` more bytes into account; the result if that is enough.
+    fn advance(&mut self, buf: &mut B, count: usize) -> Option<io::Result<usize>> {
+        self.filled += count;
+        // SAFETY: so many bytes were written from the start of the buffer.
+        unsafe { buf.set_init(self.filled) };
+        if self.extent == Extent::Some || self.filled == buf.bytes_total() {
+            return Some(Ok(std::mem::take(&mut self.filled)));
+        }
+        if count == 0 {
+            let text = "the stream ended before the buffer was full";
+            return Some(Err(io::Error::new(io::ErrorKind::UnexpectedEof, text)));
+        }
+        None
+    }
+
+    fn over(&mut self, result: io::Result<usize>, buf: B) -> Poll<(io::Result<usize>, B)> {
+        if result.is_err() {
+            // What came before the error is not lost.
+            self.socket.reads.stash_first(&buf.as_init()[..self.filled]);
+        }
+        self.filled = 0;
+        self.stage = Stage::Over;
+        Poll::Ready((result, buf))
+    }
+
+    /// What stash and stream have, if there is either.
+    fn poll_special(&mut self, cx: &Context<'_>, buf: &mut B) -> Poll<Found<usize>> {
+        if self.socket.reads.is_plain() {
+            return Poll::Ready(Found::Nothing);
+        }
+        let room = buf.bytes_total() - self.filled;
+        // SAFETY: `filled` is within the buffer.
+        let first = unsafe { buf.as_mut_ptr().add(self.filled) };
+        // SAFETY: the rest of the buffer may be written, and nobody else reaches it now.
+        let into = unsafe { std::slice::from_raw_parts_mut(first.cast(), room) };
+        self.socket.reads.poll_copy(cx, into)
+    }
+}
+
+impl<B: IoBufMut + Unpin> Future for Read<'_, B> {
+    type Output = (io::Result<usize>, B);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        loop {
+            match std::mem::replace(&mut this.stage, Stage::Over) {
+                Stage::Start(mut buf) => {
+                    if buf.bytes_total() == 0 {
+                        return this.over(Ok(0), buf);
+                    }
+                    if poll_proceed(cx).is_pending() {
+                        this.stage = Stage::Start(buf);
+                        return Poll::Pending;
+                    }
+                    let count = match this.poll_special(cx, &mut buf) {
+                        Poll::Pending => {
+                            this.stage = Stage::Start(buf);
+                            return Poll::Pending;
+                        }
+                        Poll::Ready(Found::Bytes(Ok(count))) => count,
+                        Poll::Ready(Found::Bytes(Err(error))) => {
+                            return this.over(Err(error), buf);
+                        }
+                        Poll::Ready(Found::Nothing | Found::NoBuffers) => {
+                            let inner: &Arc<Inner> = this.socket;
+                            let work = Receive { inner, buf, filled: this.filled };
+                            this.stage = Stage::Receive(Op::new(inner.descriptor.engine(), work));
+                            continue;
+                        }
+                    };
+                    match this.advance(&mut buf, count) {
+                        Some(result) => return this.over(result, buf),
+                        None => this.stage = Stage::Start(buf),
+                    }
+                }
+                Stage::Receive(mut op) => {
+                    let Poll::Ready((completion, mut buf)) = Pin::new(&mut op).poll(cx) else {
+                        this.stage = Stage::Receive(op);
+                        return Poll::Pending;
+                    };
+                    let count = match completion.to_io() {
+                        Ok(count) => count as usize,
+                        Err(error) => return this.over(Err(error), buf),
+                    };
+                    match this.advance(&mut buf, count) {
+                        Some(result) => return this.over(result, buf),
+                        None => this.stage = Stage::Start(buf),
+                    }
+                }
+                Stage::Over => panic!("a read was polled after its end"),
+            }
+        }
+    }
+}
+
+impl<B: IoBufMut + Unpin> Drop for Read<'_, B> {
+    /// What a read of all has got so far is for the next read (R1). A receive in flight sees to its own.
+    fn drop(&mut self) {
+        if self.filled == 0 {
+            return;
+        }
+        let first = match &self.stage {
+            Stage::Start(buf) => buf.as_ptr(),
+            Stage::Receive(op) => match op.work() {
+                Some(work) => work.buf.as_ptr(),
+                None => return,
+            },
+            Stage::Over => return,
+        };
+        // SAFETY: so many bytes were received; a receive in flight writes behind them.
+        let bytes = unsafe { std::slice::from_raw_parts(first, self.filled) };
+        self.socket.reads.stash_first(bytes);
+    }
+}
+
+/// The next chunk; see [`TcpStream::recv`](super::TcpStream::recv).
+#[must_use = "futures do nothing unless awaited"]
+pub struct Recv<'a> {
+    pub(super) socket: &'a Socket,
+}
+
+impl Future for Recv<'_> {
+    type Output = io::Result<Option<Chunk>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        ready!(poll_proceed(cx));
+        let chunk = ready!(self.socket.reads.poll_recv(cx))?;
+        Poll::Ready(Ok(Some(chunk).filter(|chunk| !chunk.is_empty())))
+    }
+}
+
+impl std::fmt::Debug for Recv<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recv").finish_non_exhaustive()
+    }
+}
+
+impl<B: IoBufMut + Unpin> std::fmt::Debug for Read<'_, B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Read").field("filled", &self.filled).finish_non_exhaustive()
+    }
+}
