@@ -17,7 +17,7 @@ use crate::io::op::{Op, Operation};
 use crate::io::request::Request;
 use crate::io::slots::{Completion, Late};
 use crate::io::{Chunk, IoBufMut};
-use crate::task::budget::poll_proceed;
+use crate::task::budget::{poll_counted, poll_proceed};
 
 /// A receive into the caller's buffer, after the first `filled` bytes.
 struct Receive<'a, B> {
@@ -262,8 +262,7 @@ impl Future for Recv<'_> {
     type Output = io::Result<Option<Chunk>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        ready!(poll_proceed(cx));
-        let chunk = ready!(self.socket.reads.poll_recv(cx))?;
+        let chunk = ready!(poll_counted(cx, |cx| self.socket.reads.poll_recv(cx)))?;
         Poll::Ready(Ok(Some(chunk).filter(|chunk| !chunk.is_empty())))
     }
 }

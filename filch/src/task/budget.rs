@@ -13,11 +13,11 @@ use super::{context, waker};
 
 /// Polls an operation that counts (G1).
 pub(crate) fn poll_counted<T>(
-    cx: &mut Context<'_>,
+    cx: &Context<'_>,
     operation: impl FnOnce(&mut Context<'_>) -> Poll<T>,
 ) -> Poll<T> {
     std::task::ready!(poll_proceed(cx));
-    let result = operation(cx);
+    let result = operation(&mut Context::from_waker(cx.waker()));
     if result.is_pending() {
         give_back();
     }
@@ -39,9 +39,9 @@ pub(crate) fn now<T>(operation: impl FnOnce() -> Option<T>) -> Option<T> {
     Some(result)
 }
 
-/// Takes one operation from the running task's budget; `Pending`, with the task queued again,
-/// if none is left. Outside of a task there is no limit.
-fn poll_proceed(cx: &Context<'_>) -> Poll<()> {
+/// Takes one operation from the running task's budget, for something that is ready; `Pending`, with the
+/// task queued again, if none is left. Outside of a task there is no limit.
+pub(crate) fn poll_proceed(cx: &Context<'_>) -> Poll<()> {
     let spent = context::with(|here| match here.budget.get() {
         0 => true,
         u32::MAX => false,
