@@ -107,6 +107,8 @@ pub(crate) struct Worker {
     /// When the worker last woke, fell asleep or told the time.
     pub(super) since: Cell<Instant>,
     aborting: Cell<bool>,
+    /// Until when the naps of the past would have taken at their rate (M3 of `timers`).
+    pub(super) short_naps: Cell<Instant>,
     /// Whom the next fork that finds sleepers wakes, if it is the first of a loop; one otherwise, 0.
     pub(crate) announced: Cell<usize>,
     /// How many calls of a guest may fork (U3).
@@ -148,6 +150,7 @@ impl Worker {
             visited: Cell::new((shared.clock.now(), 0)),
             since: Cell::new(shared.clock.now()),
             aborting: Cell::new(false),
+            short_naps: Cell::new(shared.clock.now()),
             announced: Cell::new(0),
             forking: Cell::new(0),
             shared,
@@ -313,6 +316,7 @@ impl Worker {
         self.events();
         self.inbound();
         self.run_private();
+        self.fire_timers();
         self.run_local();
         if self.tick.get() != before {
             self.tune(self.tick.get() - before);
@@ -326,8 +330,15 @@ impl Worker {
             }
             Found::Stop => return Served::Stop,
             Found::Nothing => return Served::Nothing,
+            Found::Unripe => {}
         }
         Served::Something
+    }
+
+    /// The last look at the clock.
+    #[inline]
+    pub(super) fn time(&self) -> Instant {
+        self.since.get()
     }
 
     /// Reads how far the end has come.
@@ -505,6 +516,7 @@ impl Worker {
         if ran == Ran::Requeue {
             self.requeue(task);
         }
+        self.settle_for_others();
     }
 
     /// Runs a job that this thread has claimed through its handle.
@@ -517,6 +529,7 @@ impl Worker {
         let ran = unsafe { task.execute(start, self.shared.config.poll_budget as u32) };
         debug_assert_eq!(ran, Ran::Settled, "jobs do not yield");
         self.leave_task(entered);
+        self.settle_for_others();
     }
 
     /// Tells the sentry that a task begins, and lets it fork if this worker runs jobs (X5).
@@ -552,13 +565,12 @@ impl Worker {
         let step = if entered.beat % 2 == beat % 2 { 2 } else { 1 };
         // ORDERING: Relaxed, as in `enter_task`.
         slot.beat.store(beat + step, Ordering::Relaxed);
-        self.settle_for_others();
     }
 
     /// C4: what goes on after a task is the worker's loop, which settles before it rests; or a task
     /// that waited, perhaps of another group; or a guest between two calls. Those do not settle.
     #[inline]
-    fn settle_for_others(&self) {
+    pub(super) fn settle_for_others(&self) {
         let group = context::with(|cx| cx.group.get());
         let settles_later =
             if group.is_null() { !self.is_guest() } else { Group::is_in_ledger(group) };
@@ -643,5 +655,7 @@ pub(super) enum Served {
 pub(crate) enum Found {
     Task(RawTask),
     Nothing,
+    /// Jobs of others that do not ripen: no reason to sleep, nor to look more often.
+    Unripe,
     Stop,
 }
