@@ -103,10 +103,10 @@ mod adopt;
 #[cfg(not(loom))]
 pub mod par;
 
-pub mod sync;
-
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod net;
+
+pub mod sync;
 
 #[cfg(not(loom))]
 pub mod time;

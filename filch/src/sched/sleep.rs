@@ -81,8 +81,8 @@ impl Worker {
         self.ripeness.set_woken(resumed.cause == Cause::Chosen);
         self.set_armed(resumed.sentry);
         if self.has_newest() || !self.slot().ring.is_empty() || self.drives() || self.has_timers() {
-            // An event core may have woken tasks while we counted as asleep, and completions depend on
-            // us; and M2.
+            // An event core may have woken tasks while we counted as asleep, completions depend on us,
+            // and M2.
             self.ensure_watched();
         }
         if resumed.owes == Owes::Notify {
