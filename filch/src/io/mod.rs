@@ -71,6 +71,6 @@ pub use copy::{Copied, CopyBidirectional, copy_bidirectional};
 #[doc(inline)]
 pub use futures_lite::io::{
     AssertAsync, AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncSeek, AsyncSeekExt,
-    AsyncWrite, AsyncWriteExt, BufReader, BufWriter, Cursor, Lines, Split, Take, copy, empty, repeat,
-    sink, split,
+    AsyncWrite, AsyncWriteExt, BufReader, BufWriter, Cursor, Lines, Split, Take, copy, empty,
+    repeat, sink, split,
 };

@@ -23,8 +23,6 @@ pub(crate) enum Request {
     Send { fd: RawFd, buf: *const u8, len: u32, flags: i32 },
     /// As `Send`, and the kernel need not copy the bytes first. It keeps them until its notice.
     SendUncopied { fd: RawFd, buf: *const u8, len: u32, flags: i32 },
-    /// Bytes and an address from a socket.
-    RecvMsg { fd: RawFd, msg: *mut libc::msghdr, flags: i32 },
     /// Bytes to a socket, and an address.
     SendMsg { fd: RawFd, msg: *const libc::msghdr, flags: i32 },
     /// Chunks from a socket into the driver's buffers, again and again.
@@ -55,16 +53,13 @@ impl Request {
     /// What the request waits for on a backend that tells readiness; `None` if it may block.
     pub(crate) fn direction(&self) -> Option<Direction> {
         match self {
-            Self::Recv { .. }
-            | Self::RecvMsg { .. }
-            | Self::RecvMany { .. }
-            | Self::AcceptMany { .. } => Some(Direction::Read),
+            Self::Recv { .. } | Self::RecvMany { .. } | Self::AcceptMany { .. } => {
+                Some(Direction::Read)
+            }
             Self::Send { .. }
             | Self::SendUncopied { .. }
             | Self::SendMsg { .. }
-            | Self::Connect { .. } => {
-                Some(Direction::Write)
-            }
+            | Self::Connect { .. } => Some(Direction::Write),
             Self::Poll { direction, .. } => Some(*direction),
             Self::Pause { .. } => None,
         }
@@ -82,7 +77,6 @@ impl Request {
                 Self::Send { fd, buf, len, flags } | Self::SendUncopied { fd, buf, len, flags } => {
                     sys::send(fd, buf, len, flags)
                 }
-                Self::RecvMsg { fd, msg, flags } => sys::recvmsg(fd, msg, flags),
                 Self::SendMsg { fd, msg, flags } => sys::sendmsg(fd, msg, flags),
                 Self::AcceptMany { fd } => sys::accept(fd),
                 Self::Connect { fd, addr, len } => sys::connect(fd, addr, len),

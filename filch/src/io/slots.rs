@@ -231,7 +231,8 @@ impl Slots {
     fn add(&mut self, life: Life) -> Key {
         let generation = self.next_generation;
         self.next_generation = generation.wrapping_add(1);
-        let index = self.entries.insert(Entry { generation, first: None, uncopied: None, life }) as u32;
+        let index =
+            self.entries.insert(Entry { generation, first: None, uncopied: None, life }) as u32;
         debug_assert!(index < u32::MAX, "the last index is not an operation's");
         Key { index, generation }
     }
@@ -248,7 +249,8 @@ impl Slots {
 
     /// A new stream, about to be in flight, to be stopped at `cap` unread completions.
     pub(crate) fn insert_stream(&mut self, cap: usize) -> Key {
-        let stream = Stream { queue: VecDeque::new(), wakers: Vec::new(), cap, course: Course::Armed };
+        let stream =
+            Stream { queue: VecDeque::new(), wakers: Vec::new(), cap, course: Course::Armed };
         self.add(Life::Stream(Box::new(stream)))
     }
 
@@ -277,7 +279,11 @@ impl Slots {
     pub(crate) fn poll(&mut self, key: Key, waker: &Waker, clone: &mut Option<Waker>) -> Polled {
         match self.live(key) {
             Life::Waiting { waker: slot, .. } => {
-                if keep(slot, waker, clone) { Polled::Pending } else { Polled::WantsWaker }
+                if keep(slot, waker, clone) {
+                    Polled::Pending
+                } else {
+                    Polled::WantsWaker
+                }
             }
             &mut Life::Done(completion) => {
                 self.remove(key);
@@ -380,7 +386,8 @@ impl Slots {
         let Life::Stream(stream) = life else {
             unreachable!("O6: the key is that of a stream with an owner")
         };
-        let (queue, wakers) = (std::mem::take(&mut stream.queue), std::mem::take(&mut stream.wakers));
+        let (queue, wakers) =
+            (std::mem::take(&mut stream.queue), std::mem::take(&mut stream.wakers));
         match stream.course {
             Course::Ended => {
                 self.remove(key);
@@ -434,8 +441,7 @@ impl Slots {
         let Some(life) = self.get(key) else { return (Told::Waiters, Then::Nothing) };
         match life {
             Life::Waiting { waker, wish } => {
-                let moves =
-                    evacuating && completion.result == CANCELED && *wish == Wish::Finish;
+                let moves = evacuating && completion.result == CANCELED && *wish == Wish::Finish;
                 woken.extend(waker.take());
                 *life = if moves { Life::Moves } else { Life::Done(completion) };
                 (Told::Waiters, Then::Nothing)

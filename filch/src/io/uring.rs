@@ -213,9 +213,6 @@ fn entry_of(request: &Request, group: u16) -> squeue::Entry {
             let flags = flags | libc::MSG_NOSIGNAL;
             opcode::SendZc::new(Fd(fd), buf, len).flags(flags).zc_flags(REPORT_USAGE).build()
         }
-        Request::RecvMsg { fd, msg, flags } => {
-            opcode::RecvMsg::new(Fd(fd), msg).flags(flags as u32).build()
-        }
         Request::SendMsg { fd, msg, flags } => {
             opcode::SendMsg::new(Fd(fd), msg).flags((flags | libc::MSG_NOSIGNAL) as u32).build()
         }

@@ -210,7 +210,8 @@ unsafe impl<B: IoBuf + Unpin> Operation for Send<'_, B> {
     type Output = (Completion, B);
 
     fn request(&mut self) -> Request {
-        let request = request(&self.inner.descriptor, &self.buf.as_init()[self.sent..], self.extent);
+        let request =
+            request(&self.inner.descriptor, &self.buf.as_init()[self.sent..], self.extent);
         self.inner.writes.as_wished(request)
     }
 
@@ -427,7 +428,8 @@ impl<B: IoBuf + Unpin> Future for Write<'_, B> {
                         let error = io::Error::from_raw_os_error(libc::ECANCELED);
                         return Poll::Ready((Err(error), buf));
                     }
-                    if poll_proceed(cx).is_pending() || this.socket.writes.poll_take(cx).is_pending()
+                    if poll_proceed(cx).is_pending()
+                        || this.socket.writes.poll_take(cx).is_pending()
                     {
                         this.stage = Stage::Start(buf);
                         return Poll::Pending;
