@@ -48,7 +48,8 @@ unsafe impl Sync for Pool {}
 
 fn layouts() -> (Layout, Layout) {
     let entries = usize::from(COUNT) * size_of::<BufRingEntry>();
-    let make = |size| Layout::from_size_align(size, PAGE).expect("a page divides the address space");
+    let make =
+        |size| Layout::from_size_align(size, PAGE).expect("a page divides the address space");
     (make(entries), make(usize::from(COUNT) * SIZE))
 }
 

@@ -57,7 +57,7 @@ pub(crate) enum Kind {
 enum Backend {
     /// V3.
     Unopened,
-    Uring(Uring),
+    Uring(Box<Uring>),
     Epoll(Epoll),
     /// V5.
     Closed,
@@ -187,7 +187,9 @@ impl Driver {
             Backend::Unopened => {}
         }
         let opened = self.eventfd().and_then(|eventfd| match kind {
-            Kind::Uring(mode) => Uring::open(mode, eventfd).map(Backend::Uring),
+            Kind::Uring(mode) => {
+                Uring::open(mode, eventfd).map(|uring| Backend::Uring(Box::new(uring)))
+            }
             Kind::Epoll => Epoll::open(&eventfd).map(Backend::Epoll),
         });
         state.backend = opened.map_err(Refused::Failed)?;

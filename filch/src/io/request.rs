@@ -70,20 +70,30 @@ impl Request {
     /// # Safety
     /// R1 holds during the call.
     pub(crate) unsafe fn call(&self) -> i32 {
-        // SAFETY: R1, by the caller's promise, for every arm.
-        unsafe {
-            match *self {
-                Self::Recv { fd, buf, len, flags, .. } => sys::recv(fd, buf, len, flags),
-                Self::Send { fd, buf, len, flags } | Self::SendUncopied { fd, buf, len, flags } => {
-                    sys::send(fd, buf, len, flags)
-                }
-                Self::SendMsg { fd, msg, flags } => sys::sendmsg(fd, msg, flags),
-                Self::AcceptMany { fd } => sys::accept(fd),
-                Self::Connect { fd, addr, len } => sys::connect(fd, addr, len),
-                Self::Poll { .. } => 0,
-                Self::Pause { time } => sys::pause(time),
-                Self::RecvMany { .. } => -libc::EOPNOTSUPP,
+        match *self {
+            Self::Recv { fd, buf, len, flags, .. } => {
+                // SAFETY: R1, by the caller's promise.
+                unsafe { sys::recv(fd, buf, len, flags) }
             }
+            Self::Send { fd, buf, len, flags } | Self::SendUncopied { fd, buf, len, flags } => {
+                // SAFETY: as above.
+                unsafe { sys::send(fd, buf, len, flags) }
+            }
+            Self::SendMsg { fd, msg, flags } => {
+                // SAFETY: as above.
+                unsafe { sys::sendmsg(fd, msg, flags) }
+            }
+            Self::Connect { fd, addr, len } => {
+                // SAFETY: as above.
+                unsafe { sys::connect(fd, addr, len) }
+            }
+            Self::Pause { time } => {
+                // SAFETY: as above.
+                unsafe { sys::pause(time) }
+            }
+            Self::AcceptMany { fd } => sys::accept(fd),
+            Self::Poll { .. } => 0,
+            Self::RecvMany { .. } => -libc::EOPNOTSUPP,
         }
     }
 }
