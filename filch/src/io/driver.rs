@@ -8,7 +8,7 @@
 //! V3. Nothing is opened before the first operation. Until then the thread sleeps on a bed.
 //! V4. `active` is not zero while an operation or a source is there, so that a visit to an unused
 //!     driver is one load.
-//! V5. Once closed, a driver takes no operation; what was in flight has been cancelled and has ended.
+//! V5. Once it is about to be closed, a driver takes no operation; what was in flight is cancelled and ends.
 //!     Only then is the ring closed.
 //! V6. In a simulation the thread sleeps on its bed also while operations are in flight, until the next
 //!     of them is due or the network rings.
@@ -21,7 +21,7 @@ use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use self::backend::{Backend, State};
+use self::backend::{Backend, Intake, State};
 use super::batch::Batch;
 use super::buffers::Pool;
 use super::epoll::{self, Epoll, SourceKey};
@@ -111,7 +111,11 @@ impl Driver {
             active: AtomicUsize::new(0),
             room: AtomicUsize::new(BUDGET),
             crowd: AtomicUsize::new(0),
-            state: Mutex::new(State { slots: Slots::default(), backend: Backend::Unopened }),
+            state: Mutex::new(State {
+                slots: Slots::default(),
+                backend: Backend::Unopened,
+                intake: Intake::Open,
+            }),
         }
     }
 
@@ -174,6 +178,9 @@ impl Driver {
         mut state: MutexGuard<'a, State>,
         kind: Kind,
     ) -> Result<MutexGuard<'a, State>, Refused> {
+        if state.intake == Intake::Shut {
+            return Err(Refused::Closed);
+        }
         match state.backend {
             Backend::Uring(_) | Backend::Epoll(_) | Backend::Fake(_) => return Ok(state),
             Backend::Closed => return Err(Refused::Closed),
@@ -240,7 +247,7 @@ impl Driver {
         waker: Waker,
     ) -> Result<Key, Refused> {
         let mut state = self.open(self.lock(), kind)?;
-        let State { slots, backend } = &mut *state;
+        let State { slots, backend, .. } = &mut *state;
         let key = slots.insert(waker);
         if let Request::SendUncopied { fd, .. } = *request {
             slots.set_uncopied(key, fd);
@@ -265,7 +272,7 @@ impl Driver {
         late: Box<dyn Late>,
     ) -> Result<(), Box<dyn Late>> {
         let Ok(mut state) = self.open(self.lock(), kind) else { return Err(late) };
-        let State { slots, backend } = &mut *state;
+        let State { slots, backend, .. } = &mut *state;
         if let Backend::Epoll(_) = backend {
             return Err(late);
         }
@@ -289,7 +296,7 @@ impl Driver {
         cap: usize,
     ) -> Result<(Key, Option<Arc<Pool>>), Refused> {
         let mut state = self.open(self.lock(), kind)?;
-        let State { slots, backend } = &mut *state;
+        let State { slots, backend, .. } = &mut *state;
         let pool = match request {
             Request::RecvMany { .. } => Some(backend.pool().map_err(Refused::Failed)?.clone()),
             _ => None,
@@ -620,6 +627,9 @@ impl Driver {
     pub(crate) fn end(&self, ending: Ending, batch: &mut Batch) {
         let mut state = self.lock();
         state.slots.set_evacuating(ending == Ending::Evacuate);
+        if ending == Ending::Close {
+            state.intake = Intake::Shut;
+        }
         if let Backend::Epoll(epoll) = &mut state.backend
             && ending == Ending::Close
         {
@@ -652,7 +662,7 @@ impl Driver {
     /// Asks to cancel all that is in flight in a ring; `None` if nothing is.
     fn cancel_all(&self, ending: Ending) -> Option<Plan> {
         let mut state = self.lock();
-        let State { slots, backend } = &mut *state;
+        let State { slots, backend, .. } = &mut *state;
         let Backend::Uring(uring) = backend else { return None };
         if uring.is_quiet() {
             return None;

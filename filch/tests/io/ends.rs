@@ -75,6 +75,22 @@ on_each_backend! {
         eventually(|| descriptors() <= before);
     }
 
+    fn a_write_that_the_peer_never_reads_holds_up_no_end(on) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let runtime = on.runtime();
+        let (begun, has_begun) = mpsc::channel();
+        runtime.spawn(async move {
+            let client = TcpStream::connect(address).await.unwrap();
+            begin(pin!(client.write_all(pattern(0, 16 << 20)))).await;
+            begun.send(()).unwrap();
+            std::future::pending::<()>().await;
+        });
+        let (_peer, _) = listener.accept().unwrap();
+        has_begun.recv().unwrap();
+        runtime.shutdown(Shutdown::Abort);
+    }
+
     fn a_thousand_connections_come_and_go_while_it_ends(on) {
         let _alone = crate::alone();
         let before = descriptors();

@@ -23,9 +23,18 @@ pub(super) enum Backend {
     Closed,
 }
 
+/// Whether a driver takes operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Intake {
+    Open,
+    /// It is about to be closed, or is: what an end leads to goes elsewhere, or nowhere (V5).
+    Shut,
+}
+
 pub(super) struct State {
     pub(super) slots: Slots,
     pub(super) backend: Backend,
+    pub(super) intake: Intake,
 }
 
 impl Backend {
@@ -65,7 +74,7 @@ impl State {
     }
 
     pub(super) fn reap(&mut self, most: usize, batch: &mut Batch) -> usize {
-        let State { slots, backend } = self;
+        let State { slots, backend, .. } = self;
         let mut stops = Vec::new();
         let tell = |key, completion| {
             let (told, then) = slots.complete(key, completion, &mut batch.wakers);
@@ -85,7 +94,7 @@ impl State {
 
     /// Ends what is in flight in a simulation; returns how much that was.
     pub(super) fn drain(&mut self, batch: &mut Batch) -> usize {
-        let State { slots, backend } = self;
+        let State { slots, backend, .. } = self;
         let Backend::Fake(fake) = backend else { return 0 };
         fake.drain(|key, completion| {
             let (told, _) = slots.complete(key, completion, &mut batch.wakers);

@@ -96,27 +96,36 @@ impl Network {
     /// R1 of `request` holds during the call.
     pub(super) unsafe fn attempt(&self, request: &Request, watch: Option<&Watch>) -> Outcome {
         let mut state = self.lock();
-        // SAFETY: R1, by the caller's promise, for every arm.
-        let outcome = unsafe {
-            match *request {
-                Request::Recv { fd, buf, len, flags, .. } => {
-                    state.receive(fd, &[(buf, len as usize)], flags, watch)
-                }
-                Request::Send { fd, buf, len, .. } | Request::SendUncopied { fd, buf, len, .. } => {
-                    state.send(fd, &[(buf.cast_mut(), len as usize)], None, watch)
-                }
-                Request::RecvMsg { fd, msg, flags } => {
-                    state.receive(fd, &pieces_of(msg), flags, watch)
-                }
-                Request::SendMsg { fd, msg, .. } => state.send(fd, &pieces_of(msg), None, watch),
-                Request::AcceptMany { fd } => state.accept(fd, watch),
-                Request::Connect { fd, addr, len } => {
-                    address_of(addr, len).and_then(|to| state.connect(fd, &to, watch))
-                }
-                Request::Poll { fd, direction } => state.poll(fd, direction, watch),
-                // There are no files, and no other devices, in a simulation.
-                _ => Ok(Outcome::Done(-libc::EOPNOTSUPP)),
+        let outcome = match *request {
+            Request::Recv { fd, buf, len, flags, .. } => {
+                // SAFETY: R1, by the caller's promise.
+                unsafe { state.receive(fd, &[(buf, len as usize)], flags, watch) }
             }
+            Request::Send { fd, buf, len, .. } | Request::SendUncopied { fd, buf, len, .. } => {
+                // SAFETY: as above.
+                unsafe { state.send(fd, &[(buf.cast_mut(), len as usize)], None, watch) }
+            }
+            Request::RecvMsg { fd, msg, flags } => {
+                // SAFETY: as above.
+                let pieces = unsafe { pieces_of(msg) };
+                // SAFETY: as above.
+                unsafe { state.receive(fd, &pieces, flags, watch) }
+            }
+            Request::SendMsg { fd, msg, .. } => {
+                // SAFETY: as above.
+                let pieces = unsafe { pieces_of(msg) };
+                // SAFETY: as above.
+                unsafe { state.send(fd, &pieces, None, watch) }
+            }
+            Request::Connect { fd, addr, len } => {
+                // SAFETY: as above.
+                let to = unsafe { address_of(addr, len) };
+                to.and_then(|to| state.connect(fd, &to, watch))
+            }
+            Request::AcceptMany { fd } => state.accept(fd, watch),
+            Request::Poll { fd, direction } => state.poll(fd, direction, watch),
+            // There are no files, and no other devices, in a simulation.
+            _ => Ok(Outcome::Done(-libc::EOPNOTSUPP)),
         };
         outcome.unwrap_or_else(|error| Outcome::Done(-error.raw_os_error().unwrap_or(libc::EIO)))
     }
@@ -127,11 +136,8 @@ impl Network {
     /// # Safety
     /// As for `attempt`.
     pub(super) unsafe fn call(&self, request: &Request) -> i32 {
-        if self.lock().hiccups_at_call() {
-            return -libc::EINTR;
-        }
-        if self.lock().hiccups_at_call() {
-            return -libc::EAGAIN;
+        if let Err(hiccup) = self.lock().go_ahead() {
+            return hiccup;
         }
         // SAFETY: by the caller's promise.
         match unsafe { self.attempt(request, None) } {
@@ -154,6 +160,7 @@ impl Network {
             // SAFETY: `buf` may be written.
             unsafe { scatter(bytes, &[(buf.as_mut_ptr().cast(), buf.len())]) }
         };
+        state.go_ahead().map_err(|hiccup| io::Error::from_raw_os_error(-hiccup))?;
         let count = to_io(state.receive_datagram(fd, flags, None, take)?)?;
         Ok((count, from.expect("a datagram comes from somewhere").to_system()?))
     }
@@ -166,8 +173,10 @@ impl Network {
     ) -> io::Result<usize> {
         let to = to.map(Name::of).transpose()?;
         let pieces = [(bytes.as_ptr().cast_mut(), bytes.len())];
+        let mut state = self.lock();
+        state.go_ahead().map_err(|hiccup| io::Error::from_raw_os_error(-hiccup))?;
         // SAFETY: the bytes are borrowed, and read only.
-        to_io(unsafe { self.lock().send(fd, &pieces, to.as_ref(), None) }?)
+        to_io(unsafe { state.send(fd, &pieces, to.as_ref(), None) }?)
     }
 }
 
@@ -179,8 +188,13 @@ fn to_io(outcome: Outcome) -> io::Result<usize> {
 }
 
 impl State {
-    fn hiccups_at_call(&mut self) -> bool {
-        self.dice.hiccups()
+    /// Whether a call goes well; else it is interrupted, or told that it would block.
+    fn go_ahead(&mut self) -> Result<(), i32> {
+        match (self.dice.hiccups(), self.dice.hiccups()) {
+            (true, _) => Err(-libc::EINTR),
+            (false, true) => Err(-libc::EAGAIN),
+            (false, false) => Ok(()),
+        }
     }
 
     fn is_mailbox(&mut self, fd: RawFd) -> io::Result<bool> {
