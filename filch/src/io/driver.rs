@@ -42,7 +42,7 @@ mod backend;
 const BUDGET: usize = 256;
 
 /// From how many told at once on writes are collected for the ring. Guessed; with one at a time a call
-/// is faster, with dozens the ring by 6 %.
+/// saves an enter, with dozens the ring was 13 % faster (ADR 0023).
 const CROWD: usize = 4;
 
 /// How long an end waits for the kernel before it asks to cancel again. Guessed.
