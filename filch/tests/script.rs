@@ -23,7 +23,7 @@ const ADDRESS: &str = "127.0.0.1:80";
 async fn echo(stream: TcpStream) -> io::Result<usize> {
     let mut total = 0;
     loop {
-        let bytes = if testkit::random() % 2 == 0 {
+        let bytes = if testkit::random().is_multiple_of(2) {
             let (result, mut buffer) = stream.read(vec![0; 100]).await;
             buffer.truncate(result?);
             buffer
