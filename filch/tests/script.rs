@@ -84,8 +84,8 @@ fn runs<T: Send + 'static>(sim: &Sim, seeds: u64, program: fn() -> T) -> Vec<tes
 
 #[test]
 fn echoes_are_whole_under_a_thousand_seeds() {
-    let script = IoScript::new().buffers(64);
-    Sim::new().compute_workers(1).io(script).check(0..1000, || echo_program(2, 100));
+    let script = IoScript::new().buffers(40);
+    Sim::new().compute_workers(1).io(script).check(0..1000, || echo_program(2, 60));
 }
 
 #[test]
