@@ -64,7 +64,7 @@ unsafe fn pieces_of(msg: *const libc::msghdr) -> Vec<Piece> {
         return Vec::new();
     }
     // SAFETY: by the caller's promise.
-    let list = unsafe { std::slice::from_raw_parts(msg.msg_iov, msg.msg_iovlen as usize) };
+    let list = unsafe { std::slice::from_raw_parts(msg.msg_iov, msg.msg_iovlen as _) };
     list.iter().map(|piece| (piece.iov_base.cast(), piece.iov_len)).collect()
 }
 
