@@ -2,6 +2,7 @@
 
 use super::{ANY_PORT, Computing, LOOP, Server, Work};
 use crate::bench::peers::BASE;
+use filch::io::IoBuf;
 use filch::net::{TcpListener, TcpStream};
 use filch::par::prelude::*;
 use filch::{IoBackend, Runtime};
@@ -55,12 +56,13 @@ async fn echo(stream: TcpStream, buffer: usize) -> io::Result<()> {
     let mut buffer = vec![0; buffer];
     loop {
         let (count, filled) = stream.read(buffer).await;
-        if count? == 0 {
+        let count = count?;
+        if count == 0 {
             return Ok(());
         }
-        let (count, sent) = stream.write_all(filled).await;
-        count?;
-        buffer = sent;
+        let (result, sent) = stream.write_all(filled.slice(..count)).await;
+        result?;
+        buffer = sent.into_inner();
     }
 }
 

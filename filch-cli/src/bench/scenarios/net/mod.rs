@@ -42,6 +42,7 @@ pub fn entries() -> Vec<Entry> {
     let mut entries = vec![
         Entry {
             metrics: &[P50, P99],
+            workers: Workers::Fixed(1),
             ..entry(
                 "echo_1",
                 "TCP echo of 64 B, 1 connection",
