@@ -173,6 +173,12 @@ impl Engine {
         if self.here() == Some(driver) { Caller::Owner } else { Caller::Other }
     }
 
+    /// Whether an operation that a call might perform at once is better left to the ring, where it is
+    /// submitted together with others.
+    pub(crate) fn prefers_ring(&self) -> bool {
+        self.here().is_some_and(|own| self.drivers[own].is_crowded())
+    }
+
     /// A regular driver, each in turn (G2).
     fn next_regular(&self) -> usize {
         // ORDERING: Relaxed, a turn publishes nothing.
