@@ -40,6 +40,12 @@ impl Connection {
         self.stream.write_all(requests)
     }
 
+    /// Counts how long the requests under way have waited by now: a server that forgets some would
+    /// look good otherwise.
+    pub fn count_waiting(&self, meter: &mut Meter, now: Instant) {
+        self.sent.iter().for_each(|&sent| meter.count_waiting(sent, now));
+    }
+
     /// Takes what has come; how many replies that has completed.
     pub fn receive(
         &mut self,

@@ -33,7 +33,13 @@ pub fn closed(order: &Order, in_flight: usize) -> io::Result<Figures> {
             return Err(io::ErrorKind::TimedOut.into());
         }
     }
-    Ok(meter.figures())
+    Ok(finish(&connections, meter))
+}
+
+fn finish(connections: &[Connection], mut meter: Meter) -> Figures {
+    let now = Instant::now();
+    connections.iter().for_each(|connection| connection.count_waiting(&mut meter, now));
+    meter.figures()
 }
 
 /// Requests at times of their own.
@@ -47,7 +53,7 @@ pub fn open(order: &Order, per_second: u32) -> io::Result<Figures> {
     loop {
         let now = Instant::now();
         if !meter.is_open(now) {
-            return Ok(meter.figures());
+            return Ok(finish(&connections, meter));
         }
         while times.is_due(now) {
             connections[next].send(&request, 1)?;

@@ -37,6 +37,12 @@ impl Meter {
         }
     }
 
+    /// No reply has come yet to what was sent then.
+    pub fn count_waiting(&mut self, sent: Instant, now: Instant) {
+        let ns = now.saturating_duration_since(sent).as_nanos() as u64;
+        self.latencies.record(ns).expect("the histogram grows");
+    }
+
     pub fn figures(&self) -> Figures {
         let at = |quantile| self.latencies.value_at_quantile(quantile) as f64 / 1e3;
         let ns = |time: Duration| time.as_nanos() as f64;

@@ -7,7 +7,8 @@
 //! L3. A latency runs from just before the send to just after the receive of the whole reply. A
 //!     connection may have several requests under way, so that a server that keeps one waiting keeps no
 //!     other from being sent.
-//! L4. What is exchanged before the window is not counted.
+//! L4. What is exchanged before the window is not counted. What waits for its reply at the end counts
+//!     among the latencies with the time it has waited.
 //!
 //! Not here: servers (`servers`), what is asked of them (`scenarios/net`).
 
