@@ -25,20 +25,12 @@ use crate::spawn::{self, Member};
 use crate::task::context::{self, Frame};
 use crate::task::group::{Group, guard_user_code};
 use crate::task::header::Header;
+pub(crate) use crate::task::stack::Side;
 use crate::task::stack::StackJob;
 
 mod many;
 
 pub use many::{Joined, join_all, join_many};
-
-/// Where one side of a join runs, seen from the thread that called it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
-    /// On the thread that called the join.
-    Here,
-    /// On another thread, which took it.
-    Stolen,
-}
 
 /// Calls both closures, perhaps at the same time, and returns both values.
 ///
@@ -66,8 +58,7 @@ pub fn join<RA: Send, RB: Send>(
     a: impl FnOnce() -> RA + Send,
     b: impl FnOnce() -> RB + Send,
 ) -> (RA, RB) {
-    let Some(site) = Site::here() else { return join_elsewhere(a, b) };
-    site.join(a, b)
+    join_sides(|_| a(), |_| b())
 }
 
 /// As [`join`]; each side learns where it runs, which tells a loop whether somebody is idle.
@@ -76,25 +67,22 @@ pub(crate) fn join_sides<RA: Send, RB: Send>(
     a: impl FnOnce(Side) -> RA + Send,
     b: impl FnOnce(Side) -> RB + Send,
 ) -> (RA, RB) {
-    on_worker(move || {
-        let here = context::with(|cx| cx.worker.get()).addr();
-        let side = move || {
-            let now = context::with(|cx| cx.worker.get()).addr();
-            if now == here { Side::Here } else { Side::Stolen }
-        };
-        join(move || a(Side::Here), move || b(side()))
-    })
+    match Site::here() {
+        Some(site) => site.join(a, b),
+        None => join_elsewhere(a, b),
+    }
 }
 
-/// The way of a thread that has no deque (J4).
-#[cold]
+/// The way of a thread that has no deque (J4). Inlined, so that the closures are put together for the
+/// call here and nowhere before: those of a thread that has one stay in registers.
+#[inline(always)]
 fn join_elsewhere<RA: Send, RB: Send>(
-    a: impl FnOnce() -> RA + Send,
-    b: impl FnOnce() -> RB + Send,
+    a: impl FnOnce(Side) -> RA + Send,
+    b: impl FnOnce(Side) -> RB + Send,
 ) -> (RA, RB) {
-    on_worker(move || match Site::here() {
+    lent(move || match Site::here() {
         Some(site) => site.join(a, b),
-        None => (a(), b()),
+        None => (a(Side::Here), b(Side::Here)),
     })
 }
 
@@ -102,10 +90,15 @@ fn join_elsewhere<RA: Send, RB: Send>(
 ///
 /// # Panics
 /// If `f` does, or outside of any task if the runtime has shut down.
+#[inline]
 pub(crate) fn on_worker<R: Send>(f: impl FnOnce() -> R + Send) -> R {
-    if Site::here().is_some() {
-        return f();
-    }
+    if Site::here().is_some() { f() } else { lent(f) }
+}
+
+/// Runs `f` on this thread, which is lent a deque if there is one left.
+#[cold]
+#[inline(never)]
+fn lent<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     let shared = spawn::current(|shared, group, member| {
         if member == Member::No && !(shared.phase() == Phase::Open && group.try_enter()) {
             panic!("the runtime has shut down");
@@ -149,14 +142,20 @@ pub(crate) fn width() -> usize {
     })
 }
 
-/// Tells that work for `pieces` threads is about to be forked here: as many are woken now, at
-/// once, and not one after the other.
+/// Tells that work for `pieces` threads is about to be forked here: with the first fork as many are
+/// woken, at once, and not one after the other. Not before it: who is woken too early finds
+/// nothing, perhaps on this very processor while this thread has to wait.
 pub(crate) fn announce(pieces: usize) {
-    if pieces < 2 {
+    // J4: who was lent no deque forks nothing, and its worker, if any, is of another lane.
+    if pieces < 2 || Site::here().is_none() {
         return;
     }
     // SAFETY: used within this call only.
-    if let Some(worker) = unsafe { Worker::current() } {
+    let Some(worker) = (unsafe { Worker::current() }) else { return };
+    let counts = worker.lane().idle.counts();
+    if counts.sleeping > 0 && counts.searching == 0 {
+        worker.announced.set(pieces - 1);
+    } else {
         worker.shared().notify_many(worker.lane(), pieces - 1);
     }
 }
@@ -182,27 +181,27 @@ impl Site<'_> {
     #[inline(always)]
     fn join<A, B, RA, RB>(self, a: A, b: B) -> (RA, RB)
     where
-        A: FnOnce() -> RA,
-        B: FnOnce() -> RB,
+        A: FnOnce(Side) -> RA,
+        B: FnOnce(Side) -> RB,
     {
         let job = StackJob::new(b);
         // SAFETY: X5, the deque is this thread's. The job stays until `Forked` is done with it.
         let index = unsafe { self.deque.push(job.entry().0) };
         // From here on nothing may unwind past the job, be it an event core's waker in `tell`.
         let forked = Forked { job: &job, index };
-        if !self.idle.is_quiet_after_fork() {
-            tell();
+        if !self.idle.is_quiet_after_fork(self.deque.is_light(index)) {
+            self.tell();
         }
-        let ra = a();
+        let ra = a(Side::Here);
         mem::forget(forked);
         // SAFETY: pushed above, on this thread.
         if unsafe { self.deque.retract(index) } == Retract::Taken {
             // SAFETY: taken back, once.
             let b = unsafe { job.take_body() };
-            return (ra, b());
+            return (ra, b(Side::Here));
         }
         match finish(&job, index) {
-            Finish::Back(b) => (ra, b()),
+            Finish::Back(b) => (ra, b(Side::Here)),
             Finish::Ended(Ok(rb)) => (ra, rb),
             Finish::Ended(Err(payload)) => {
                 // Not while it unwinds: a second panic would end the process.
@@ -213,12 +212,19 @@ impl Site<'_> {
     }
 }
 
-/// Wakes whom the fork needs (J3).
-#[cold]
-fn tell() {
-    // SAFETY: used within this call only.
-    if let Some(worker) = unsafe { Worker::current() } {
-        worker.shared().notify(worker.lane());
+impl Site<'_> {
+    /// Wakes whom the fork needs (J3).
+    #[cold]
+    fn tell(&self) {
+        // SAFETY: used within this call only.
+        if let Some(worker) = unsafe { Worker::current() } {
+            // SAFETY: X5, the deque is this thread's.
+            unsafe { self.deque.expect_thieves() };
+            match worker.announced.replace(0) {
+                0 => worker.shared().notify(worker.lane()),
+                others => worker.shared().notify_many(worker.lane(), others),
+            }
+        }
     }
 }
 
@@ -230,7 +236,7 @@ enum Finish<B, RB> {
 
 /// The end of a join whose second half is not on top of the deque any more.
 #[cold]
-fn finish<B: FnOnce() -> RB, RB>(job: &StackJob<B, RB>, index: Index) -> Finish<B, RB> {
+fn finish<B: FnOnce(Side) -> RB, RB>(job: &StackJob<B, RB>, index: Index) -> Finish<B, RB> {
     // J1: nothing may unwind past the job.
     let abort = AbortOnUnwind;
     // SAFETY: used within this call only.
@@ -248,12 +254,12 @@ fn finish<B: FnOnce() -> RB, RB>(job: &StackJob<B, RB>, index: Index) -> Finish<
 }
 
 /// A second half that is out while the first one runs; dropped by a panic of that.
-struct Forked<'a, B: FnOnce() -> RB, RB> {
+struct Forked<'a, B: FnOnce(Side) -> RB, RB> {
     job: &'a StackJob<B, RB>,
     index: Index,
 }
 
-impl<B: FnOnce() -> RB, RB> Drop for Forked<'_, B, RB> {
+impl<B: FnOnce(Side) -> RB, RB> Drop for Forked<'_, B, RB> {
     #[cold]
     fn drop(&mut self) {
         let finish = finish(self.job, self.index);

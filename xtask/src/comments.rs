@@ -204,12 +204,17 @@ fn braces(code: &str, closed: usize) -> usize {
     })
 }
 
+/// The functions that are a half of an asymmetric fence.
+const LIGHT: [&str; 2] = ["light", "light_if_free"];
+const HEAVY: [&str; 2] = ["heavy", "heavy_or_fence"];
+
 /// Light halves of an asymmetric fence, over all files: each names a function with a heavy half.
 pub(crate) fn check_light(sources: &[&Source]) -> Vec<Finding> {
-    let partners: Vec<String> = sources.iter().flat_map(|s| callers_of(s, "heavy")).collect();
+    let heavy = |s: &&Source| HEAVY.iter().flat_map(|name| callers_of(s, name)).collect::<Vec<_>>();
+    let partners: Vec<String> = sources.iter().flat_map(heavy).collect();
     let mut findings = Vec::new();
     for source in sources {
-        for pos in calls(source, "light") {
+        for pos in LIGHT.iter().flat_map(|name| calls(source, name)) {
             let comments = own_comments(source, pos);
             let text = if !comments.iter().any(|text| text.contains("LIGHT:")) {
                 "`light` without a `// LIGHT:` comment above".to_owned()

@@ -11,8 +11,10 @@
 //!     `Membarrier` only once registration has succeeded, and every `heavy()` waits for the
 //!     outcome of the registration. A `light()` that runs before the choice is a real fence, which
 //!     pairs with either kind of `heavy()`.
-//! B3. Light pairs with heavy only: two lights order nothing. Every call of `light()` names its
-//!     partner in a `LIGHT:` comment, because no model can see the mistake.
+//! B3. Light pairs with heavy only: two lights order nothing. Every call of `light()` or
+//!     `light_if_free()` names its partner in a `LIGHT:` comment, because no model can see the mistake.
+//! B4. `light_if_free(false)` is a real fence, and pairs with any other: a partner that knows of it may
+//!     pay `heavy_or_fence(true)`.
 //!
 //! In loom, and under `filch_tsan`, both halves are explicit fences.
 //!
@@ -75,6 +77,30 @@ pub(crate) fn light() {
     light_and_slow();
 }
 
+/// Whether `light()` costs nothing from now on, for those that keep it in mind: once true, it stays
+/// sound to take it for free (B2). Makes the choice.
+pub(crate) fn light_is_free() -> bool {
+    #[cfg(all(not(loom), not(filch_tsan)))]
+    // ORDERING: Relaxed, see `light`.
+    return mode() == Mode::Membarrier && LIGHT_IS_FREE.load(Ordering::Relaxed);
+    #[cfg(any(loom, filch_tsan))]
+    return false;
+}
+
+/// As [`light`], for a caller that knows whether it is free: `light_is_free` has said so, at any time.
+#[inline(always)]
+pub(crate) fn light_if_free(free: bool) {
+    #[cfg(all(not(loom), not(filch_tsan)))]
+    if free {
+        // ORDERING: as in `light`.
+        compiler_fence(Ordering::SeqCst);
+        return;
+    }
+    #[cfg(any(loom, filch_tsan))]
+    debug_assert!(!free, "`light_is_free` never says so here");
+    light_and_slow();
+}
+
 /// The light half where it is not free, out of the way of those for whom it is.
 #[cold]
 fn light_and_slow() {
@@ -94,8 +120,19 @@ pub(crate) fn set_light_is_slow(slow: bool) {
     let _ = slow;
 }
 
+/// The rare half where its partner is known to pay a real fence too. Nothing but a fence then.
+pub(crate) fn heavy_or_fence(partner_pays: bool) {
+    if partner_pays {
+        sim::point();
+        // ORDERING: SeqCst pairs with the fence in `light_and_slow`.
+        fence(Ordering::SeqCst);
+    } else {
+        heavy();
+    }
+}
+
 /// The rare half. Goes between a store and a load, or between two loads of which the first must
-/// not be the newer. A microsecond, and an interrupt on every core that runs this process.
+/// not be the newer. Some microseconds, and an interrupt on every core that runs this process.
 ///
 /// # Panics
 /// If the kernel refuses the call after it had accepted the registration (a filter installed in

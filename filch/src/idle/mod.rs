@@ -21,7 +21,7 @@
 
 use crossbeam_utils::CachePadded;
 
-use crate::base::barrier::{heavy, light};
+use crate::base::barrier::{heavy, light, light_if_free};
 use crate::base::shim::{Mutex, MutexGuard, Ordering, fence};
 use crate::base::sim;
 
@@ -164,12 +164,12 @@ impl Idle {
     }
 
     /// For a fork, whose lane is asymmetric: whether its push asks nothing of anybody, so that
-    /// there is no need for [`Idle::notify`].
+    /// there is no need for [`Idle::notify`]. `light` says whether `light_if_free` is free.
     #[inline(always)]
-    pub(crate) fn is_quiet_after_fork(&self) -> bool {
+    pub(crate) fn is_quiet_after_fork(&self, light: bool) -> bool {
         debug_assert_eq!(self.pairing, Pairing::Asymmetric);
         // LIGHT: pairs with heavy() in Idle::before_look (I7)
-        light();
+        light_if_free(light);
         self.word.is_quiet()
     }
 

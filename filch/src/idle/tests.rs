@@ -144,18 +144,18 @@ fn a_wide_push_wakes_as_many_as_it_asks_for_and_counts_those_that_search() {
 fn a_lane_without_a_sentry_asks_for_a_spare_only_while_it_is_short() {
     let idle = Idle::new(Sentry::Armed, Pairing::Asymmetric);
     assert_eq!(idle.join(), Sentry::Armed);
-    assert!(idle.is_quiet_after_fork());
+    assert!(idle.is_quiet_after_fork(false));
     assert_eq!(idle.notify(), Notify::Nobody);
     idle.set_short(true);
-    assert!(!idle.is_quiet_after_fork());
+    assert!(!idle.is_quiet_after_fork(false));
     assert_eq!(idle.notify(), Notify::Saturated);
     assert!(idle.try_search(1));
-    assert!(idle.is_quiet_after_fork(), "somebody searches");
+    assert!(idle.is_quiet_after_fork(false), "somebody searches");
     assert_eq!(idle.found(), Owes::Notify);
     idle.set_short(false);
-    assert!(idle.is_quiet_after_fork());
+    assert!(idle.is_quiet_after_fork(false));
     let ticket = idle.prepare(0, Role::Working);
-    assert!(!idle.is_quiet_after_fork(), "somebody sleeps");
+    assert!(!idle.is_quiet_after_fork(false), "somebody sleeps");
     assert_eq!(idle.notify(), Notify::Wake(0));
     assert_eq!(idle.resume(ticket).cause, Cause::Chosen);
 }

@@ -26,7 +26,7 @@ use crate::base::shim::{Mutex, Ordering, RawAtomicU16};
 const COUNT: u16 = 128;
 
 /// Bytes of each. Guessed.
-const SIZE: usize = 16 * 1024;
+const SIZE: usize = 32 * 1024;
 
 /// What a ring of buffers has to be aligned to.
 const PAGE: usize = 4096;
@@ -48,7 +48,8 @@ unsafe impl Sync for Pool {}
 
 fn layouts() -> (Layout, Layout) {
     let entries = usize::from(COUNT) * size_of::<BufRingEntry>();
-    let make = |size| Layout::from_size_align(size, PAGE).expect("a page divides the address space");
+    let make =
+        |size| Layout::from_size_align(size, PAGE).expect("a page divides the address space");
     (make(entries), make(usize::from(COUNT) * SIZE))
 }
 

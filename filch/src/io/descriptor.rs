@@ -31,7 +31,13 @@ impl Descriptor {
     /// If nothing drives I/O in this runtime.
     pub(crate) fn new(fd: OwnedFd, engine: &Arc<Engine>) -> io::Result<Self> {
         let kind = engine.find()?.kind;
-        Ok(Self { fd, engine: engine.clone(), kind, source: OnceLock::new(), registers: Mutex::new(()) })
+        Ok(Self {
+            fd,
+            engine: engine.clone(),
+            kind,
+            source: OnceLock::new(),
+            registers: Mutex::new(()),
+        })
     }
 
     pub(crate) fn raw(&self) -> RawFd {

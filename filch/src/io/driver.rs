@@ -57,7 +57,7 @@ pub(crate) enum Kind {
 enum Backend {
     /// V3.
     Unopened,
-    Uring(Uring),
+    Uring(Box<Uring>),
     Epoll(Epoll),
     /// V5.
     Closed,
@@ -75,7 +75,9 @@ pub(crate) struct Driver {
     eventfd: OnceLock<Arc<OwnedFd>>,
     /// V4. Written under the lock, read by the owner without it.
     active: AtomicUsize,
-    /// How much the owner was told at its last visit: how many tasks run before the next.
+    /// How much the owner can take at its next visit. It writes, whoever visits reads.
+    room: AtomicUsize,
+    /// How much a visit tells, of late: how many tasks run before the next. Falls slowly.
     crowd: AtomicUsize,
     state: Mutex<State>,
 }
@@ -114,6 +116,7 @@ impl Driver {
             bed: Parker::new(),
             eventfd: OnceLock::new(),
             active: AtomicUsize::new(0),
+            room: AtomicUsize::new(BUDGET),
             crowd: AtomicUsize::new(0),
             state: Mutex::new(State { slots: Slots::default(), backend: Backend::Unopened }),
         }
@@ -138,11 +141,27 @@ impl Driver {
         self.crowd.load(Ordering::Relaxed) >= CROWD
     }
 
+    /// Says how much the owner can take: the rest waits here, in order, and costs nothing.
+    pub(crate) fn set_room(&self, room: usize) {
+        // ORDERING: Relaxed, a bound that publishes nothing.
+        self.room.store(room.clamp(1, BUDGET), Ordering::Relaxed);
+    }
+
+    fn room(&self) -> usize {
+        // ORDERING: Relaxed, as in `set_room`.
+        self.room.load(Ordering::Relaxed)
+    }
+
     /// Tells what a visit has brought.
     fn deliver(&self, batch: &mut Batch) -> usize {
         let told = batch.deliver();
-        // ORDERING: Relaxed, a guess for `is_crowded`.
-        self.crowd.store(told, Ordering::Relaxed);
+        // ORDERING: Relaxed, a guess for `is_crowded`, made by one thread at a time, nearly always.
+        let before = self.crowd.load(Ordering::Relaxed);
+        let now = told.max(before - before.div_ceil(8));
+        if now != before {
+            // ORDERING: Relaxed, as above.
+            self.crowd.store(now, Ordering::Relaxed);
+        }
         told
     }
 
@@ -168,7 +187,9 @@ impl Driver {
             Backend::Unopened => {}
         }
         let opened = self.eventfd().and_then(|eventfd| match kind {
-            Kind::Uring(mode) => Uring::open(mode, eventfd).map(Backend::Uring),
+            Kind::Uring(mode) => {
+                Uring::open(mode, eventfd).map(|uring| Backend::Uring(Box::new(uring)))
+            }
             Kind::Epoll => Epoll::open(&eventfd).map(Backend::Epoll),
         });
         state.backend = opened.map_err(Refused::Failed)?;
@@ -392,11 +413,11 @@ impl State {
         }
     }
 
-    fn reap(&mut self, batch: &mut Batch) -> usize {
+    fn reap(&mut self, most: usize, batch: &mut Batch) -> usize {
         let State { slots, backend } = self;
         let Backend::Uring(uring) = backend else { return 0 };
         let mut stops = Vec::new();
-        let reaped = uring.reap(BUDGET, |key, completion| {
+        let reaped = uring.reap(most, |key, completion| {
             let (told, then) = slots.complete(key, completion, &mut batch.wakers);
             batch.add(told);
             if then == Then::Stop {
@@ -484,7 +505,7 @@ impl Driver {
                 taken = note(sys::enter(plan.fd, plan.submit, 0, flags, None));
             }
             let mut state = self.lock();
-            let reaped = state.reap(batch);
+            let reaped = state.reap(self.room(), batch);
             let full = match &mut state.backend {
                 Backend::Uring(uring) if uring.is_full() => Some(uring.plan()),
                 _ => None,
@@ -493,7 +514,7 @@ impl Driver {
             drop(state);
             match full {
                 // As long as it moves: the rest would wait for the next visit.
-                Some(next) if taken > 0 && reaped < BUDGET => plan = next,
+                Some(next) if taken > 0 && reaped < self.room() => plan = next,
                 _ => return,
             }
         }
@@ -501,7 +522,7 @@ impl Driver {
 
     fn look(&self, fd: RawFd, timeout: Option<Duration>, batch: &mut Batch) {
         let mut events = std::mem::take(&mut batch.events);
-        epoll::wait(fd, timeout, &mut events);
+        epoll::wait(fd, timeout, self.room(), &mut events);
         if !events.is_empty() {
             let state = self.lock();
             if let Backend::Epoll(epoll) = &state.backend {
@@ -509,6 +530,18 @@ impl Driver {
             }
         }
         batch.events = events;
+    }
+
+    /// Whether completions are there, or would be after an enter, as far as a look at shared memory tells.
+    pub(crate) fn sees_completions(&self) -> bool {
+        let Ok(mut state) = self.state.try_lock() else { return false };
+        match &mut state.backend {
+            Backend::Uring(uring) => {
+                let plan = uring.plan();
+                plan.ready || plan.fetch
+            }
+            Backend::Epoll(_) | Backend::Unopened | Backend::Closed => false,
+        }
     }
 
     /// Waits for a completion, a wake or the end of the timeout, and tells what has completed. Only the
@@ -548,7 +581,7 @@ impl Driver {
         wait_in_ring(plan, timeout);
         self.word.stand_up();
         let mut state = self.lock();
-        state.reap(batch);
+        state.reap(self.room(), batch);
         self.count(&state);
     }
 }
@@ -589,7 +622,7 @@ impl Driver {
         batch.deliver();
         while let Some(plan) = self.cancel_all() {
             wait_in_ring(plan, Some(CANCEL_AGAIN));
-            self.lock().reap(batch);
+            self.lock().reap(BUDGET, batch);
             batch.deliver();
         }
         let mut state = self.lock();

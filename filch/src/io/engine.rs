@@ -116,6 +116,17 @@ impl Engine {
         !self.chain.is_empty()
     }
 
+    /// Whether any operation was ever started.
+    pub(crate) fn is_used(&self) -> bool {
+        self.found.get().is_some()
+    }
+
+    /// Whether every visit to a driver is a system call.
+    #[inline]
+    pub(crate) fn visits_cost(&self) -> bool {
+        self.found.get().is_some_and(|found| found.kind == Kind::Epoll)
+    }
+
     /// What the drivers are made of (G1).
     pub(crate) fn find(&self) -> io::Result<&Found> {
         if let Some(found) = self.found.get() {

@@ -129,13 +129,14 @@ fn news(bits: i32) -> News {
 }
 
 /// Waits for events on the descriptor of an `Epoll`, with or without its owner. `None` is for ever.
-/// Returns nothing if a signal came.
-pub(crate) fn wait(fd: RawFd, timeout: Option<Duration>, events: &mut Events) {
+/// Returns at most so many, and nothing if a signal came.
+pub(crate) fn wait(fd: RawFd, timeout: Option<Duration>, most: usize, events: &mut Events) {
     events.clear();
     events.reserve(EVENTS);
     let spec = timeout.and_then(sys::timespec);
+    let most = most.min(EVENTS) as i32;
     // SAFETY: there is room for `EVENTS` events; the time, if any, lives during the call.
-    let count = unsafe { sys::epoll_wait(fd, events.as_mut_ptr(), EVENTS as i32, spec.as_ref()) };
+    let count = unsafe { sys::epoll_wait(fd, events.as_mut_ptr(), most, spec.as_ref()) };
     // SAFETY: the kernel has filled so many.
     unsafe { events.set_len(usize::try_from(count).unwrap_or(0)) };
 }

@@ -138,12 +138,9 @@ impl Readiness {
     fn forget(&self, bits: u32, seen: Seen) {
         let mut word = seen.0;
         // ORDERING: AcqRel on success and Acquire on failure: what is forgotten was known here.
-        while let Err(now) = self.word.compare_exchange_weak(
-            word,
-            word & !bits,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        ) {
+        while let Err(now) =
+            self.word.compare_exchange_weak(word, word & !bits, Ordering::AcqRel, Ordering::Acquire)
+        {
             if now / NEWS != seen.0 / NEWS {
                 return;
             }

@@ -27,8 +27,6 @@ pub(crate) enum Request {
     SendMsg { fd: RawFd, msg: *const libc::msghdr, flags: i32 },
     /// Chunks from a socket into the driver's buffers, again and again.
     RecvMany { fd: RawFd },
-    /// One connection.
-    Accept { fd: RawFd },
     /// Connections, again and again.
     AcceptMany { fd: RawFd },
     /// A connection to an address.
@@ -58,7 +56,6 @@ impl Request {
             Self::Recv { .. }
             | Self::RecvMsg { .. }
             | Self::RecvMany { .. }
-            | Self::Accept { .. }
             | Self::AcceptMany { .. } => Some(Direction::Read),
             Self::Send { .. } | Self::SendMsg { .. } | Self::Connect { .. } => {
                 Some(Direction::Write)
@@ -73,19 +70,34 @@ impl Request {
     /// # Safety
     /// R1 holds during the call.
     pub(crate) unsafe fn call(&self) -> i32 {
-        // SAFETY: R1, by the caller's promise, for every arm.
-        unsafe {
-            match *self {
-                Self::Recv { fd, buf, len, flags, .. } => sys::recv(fd, buf, len, flags),
-                Self::Send { fd, buf, len, flags } => sys::send(fd, buf, len, flags),
-                Self::RecvMsg { fd, msg, flags } => sys::recvmsg(fd, msg, flags),
-                Self::SendMsg { fd, msg, flags } => sys::sendmsg(fd, msg, flags),
-                Self::Accept { fd } | Self::AcceptMany { fd } => sys::accept(fd),
-                Self::Connect { fd, addr, len } => sys::connect(fd, addr, len),
-                Self::Poll { .. } => 0,
-                Self::Pause { time } => sys::pause(time),
-                Self::RecvMany { .. } => -libc::EOPNOTSUPP,
+        match *self {
+            Self::Recv { fd, buf, len, flags, .. } => {
+                // SAFETY: R1, by the caller's promise.
+                unsafe { sys::recv(fd, buf, len, flags) }
             }
+            Self::Send { fd, buf, len, flags } => {
+                // SAFETY: as above.
+                unsafe { sys::send(fd, buf, len, flags) }
+            }
+            Self::RecvMsg { fd, msg, flags } => {
+                // SAFETY: as above.
+                unsafe { sys::recvmsg(fd, msg, flags) }
+            }
+            Self::SendMsg { fd, msg, flags } => {
+                // SAFETY: as above.
+                unsafe { sys::sendmsg(fd, msg, flags) }
+            }
+            Self::Connect { fd, addr, len } => {
+                // SAFETY: as above.
+                unsafe { sys::connect(fd, addr, len) }
+            }
+            Self::Pause { time } => {
+                // SAFETY: as above.
+                unsafe { sys::pause(time) }
+            }
+            Self::AcceptMany { fd } => sys::accept(fd),
+            Self::Poll { .. } => 0,
+            Self::RecvMany { .. } => -libc::EOPNOTSUPP,
         }
     }
 }

@@ -223,7 +223,8 @@ impl Slots {
 
     /// A new stream, about to be in flight, to be stopped at `cap` unread completions.
     pub(crate) fn insert_stream(&mut self, cap: usize) -> Key {
-        let stream = Stream { queue: VecDeque::new(), wakers: Vec::new(), cap, course: Course::Armed };
+        let stream =
+            Stream { queue: VecDeque::new(), wakers: Vec::new(), cap, course: Course::Armed };
         self.add(Life::Stream(Box::new(stream)))
     }
 
@@ -252,7 +253,11 @@ impl Slots {
     pub(crate) fn poll(&mut self, key: Key, waker: &Waker, clone: &mut Option<Waker>) -> Polled {
         match self.live(key) {
             Life::Waiting { waker: slot, .. } => {
-                if keep(slot, waker, clone) { Polled::Pending } else { Polled::WantsWaker }
+                if keep(slot, waker, clone) {
+                    Polled::Pending
+                } else {
+                    Polled::WantsWaker
+                }
             }
             &mut Life::Done(completion) => {
                 self.remove(key);
@@ -355,7 +360,8 @@ impl Slots {
         let Life::Stream(stream) = life else {
             unreachable!("O6: the key is that of a stream with an owner")
         };
-        let (queue, wakers) = (std::mem::take(&mut stream.queue), std::mem::take(&mut stream.wakers));
+        let (queue, wakers) =
+            (std::mem::take(&mut stream.queue), std::mem::take(&mut stream.wakers));
         match stream.course {
             Course::Ended => {
                 self.remove(key);
@@ -379,8 +385,7 @@ impl Slots {
         let Some(life) = self.get(key) else { return (Told::Waiters, Then::Nothing) };
         match life {
             Life::Waiting { waker, wish } => {
-                let moves =
-                    evacuating && completion.result == CANCELED && *wish == Wish::Finish;
+                let moves = evacuating && completion.result == CANCELED && *wish == Wish::Finish;
                 woken.extend(waker.take());
                 *life = if moves { Life::Moves } else { Life::Done(completion) };
                 (Told::Waiters, Then::Nothing)

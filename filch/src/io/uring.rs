@@ -215,12 +215,6 @@ fn entry_of(request: &Request, group: u16) -> squeue::Entry {
             opcode::SendMsg::new(Fd(fd), msg).flags((flags | libc::MSG_NOSIGNAL) as u32).build()
         }
         Request::RecvMany { fd } => opcode::RecvMulti::new(Fd(fd), group).build(),
-        Request::Accept { fd } => {
-            let none = std::ptr::null_mut();
-            opcode::Accept::new(Fd(fd), none, std::ptr::null_mut())
-                .flags(libc::SOCK_CLOEXEC)
-                .build()
-        }
         Request::AcceptMany { fd } => {
             opcode::AcceptMulti::new(Fd(fd)).flags(libc::SOCK_CLOEXEC).build()
         }

@@ -243,7 +243,8 @@ impl ReadSide {
         into: &mut [MaybeUninit<u8>],
     ) -> Poll<io::Result<usize>> {
         loop {
-            let found = if self.is_plain() { Found::Nothing } else { ready!(self.poll_copy(cx, into)) };
+            let found =
+                if self.is_plain() { Found::Nothing } else { ready!(self.poll_copy(cx, into)) };
             match found {
                 Found::Bytes(result) => return Poll::Ready(result),
                 Found::Nothing if self.descriptor.tells_readiness() => {

@@ -203,8 +203,7 @@ impl<B: IoBufMut + Unpin> Future for Read<'_, B> {
                         Poll::Ready(Found::Nothing | Found::NoBuffers) => {
                             let inner: &Arc<Inner> = this.socket;
                             let work = Receive { inner, buf, filled: this.filled };
-                            this.stage =
-                                Stage::Receive(Op::new(inner.descriptor.engine(), work));
+                            this.stage = Stage::Receive(Op::new(inner.descriptor.engine(), work));
                             continue;
                         }
                     };

@@ -42,7 +42,8 @@ impl Socket {
     /// Wraps a descriptor that is set to block.
     pub(crate) fn from_fd(fd: OwnedFd, engine: &Arc<Engine>) -> io::Result<Self> {
         let descriptor = Arc::new(Descriptor::new(fd, engine)?);
-        let (reads, writes) = (ReadSide::new(descriptor.clone()), WriteSide::new(descriptor.clone()));
+        let (reads, writes) =
+            (ReadSide::new(descriptor.clone()), WriteSide::new(descriptor.clone()));
         Ok(Self(Arc::new(Inner { descriptor, reads, writes })))
     }
 

@@ -5,11 +5,11 @@ use std::io;
 use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use super::connect::connect_any;
 use super::engine_here;
 use super::receive::{self, Read, Recv};
 use super::socket::Socket;
 use super::write::{self, Write};
-use super::connect::connect_any;
 use crate::io::{IoBuf, IoBufMut};
 
 /// A TCP connection.
@@ -174,6 +174,22 @@ impl TcpStream {
     /// If the system refuses.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.0.options().set_tcp_nodelay(nodelay)
+    }
+
+    /// The error that the socket has kept, if any, which is forgotten by that.
+    ///
+    /// ```
+    /// # filch::block_on(async {
+    /// let listener = filch::net::TcpListener::bind("127.0.0.1:0").await?;
+    /// let client = filch::net::TcpStream::connect(listener.local_addr()?).await?;
+    /// assert!(client.take_error()?.is_none());
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.0.take_error()
     }
 
     /// Whether small writes are sent at once.

@@ -397,7 +397,8 @@ impl<B: IoBuf + Unpin> Future for Write<'_, B> {
                         let error = io::Error::from_raw_os_error(libc::ECANCELED);
                         return Poll::Ready((Err(error), buf));
                     }
-                    if poll_proceed(cx).is_pending() || this.socket.writes.poll_take(cx).is_pending()
+                    if poll_proceed(cx).is_pending()
+                        || this.socket.writes.poll_take(cx).is_pending()
                     {
                         this.stage = Stage::Start(buf);
                         return Poll::Pending;

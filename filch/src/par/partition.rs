@@ -1,9 +1,9 @@
 //! How far a loop is cut: [`Partition`] is what the user asks for, [`Plan`] what a producer knows
-//! of it, [`Split`] what a piece still may do.
+//! of it, [`Rules`] what holds for all pieces, [`Split`] what a piece still may do.
 //!
 //! S1. No piece is shorter than `min`, unless the whole loop is.
 //! S2. No piece is longer than `max`, unless S1 or the depth cap forbids the cut.
-//! S3. A loop that makes one piece forks nothing and wakes nobody; [`Split::new`] says so before any
+//! S3. A loop that makes one piece forks nothing and wakes nobody; [`Rules::new`] says so before any
 //!     thread is asked for.
 //!
 //! Guided splitting starts with about two pieces for each worker. A piece that ran where it was cut
@@ -177,106 +177,129 @@ impl Plan {
     }
 }
 
-/// What a piece may still do.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Split {
+/// What all pieces of a loop have in common. It lies on the stack of who started the loop, and pieces
+/// refer to it: what a piece carries is copied at each cut.
+#[derive(Debug)]
+pub(super) struct Rules {
     min: usize,
     max: usize,
-    depth: u32,
-    state: State,
+    cut: Cut,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum State {
-    /// `budget` is halved by each cut, and `width` again after a theft.
-    Guided { budget: usize, width: usize },
+#[derive(Debug)]
+enum Cut {
+    /// The share is halved by each cut, and `width` again after a theft.
+    Guided { width: usize },
     /// Cuts fall on multiples of `grain`.
     Dynamic { grain: usize },
-    /// This piece becomes `pieces` of equal length.
-    Equal { pieces: usize },
+    /// A piece becomes as many of equal length as its share says.
+    Equal,
 }
 
-impl Split {
-    /// The start of a loop of `len` items, unless it makes one piece only.
-    pub(super) fn new(plan: Plan, len: usize) -> Option<Self> {
+/// What a piece may still do.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Split<'l> {
+    rules: &'l Rules,
+    /// Into how many more pieces this one may be cut, about; see [`Cut`].
+    share: usize,
+    depth: u32,
+}
+
+impl Rules {
+    /// Those of a loop of `len` items, unless it makes one piece only; and the start of it.
+    pub(super) fn new(plan: Plan, len: usize) -> Option<(Self, Start)> {
         let Plan { min, max, partition: Partition { how, depth } } = plan;
-        if depth == 0 || len / 2 < min.max(1) {
+        let min = min.max(1);
+        if depth == 0 || len / 2 < min {
             return None;
         }
         let width = width();
-        let state = match how {
-            How::Guided => State::Guided { budget: width, width },
-            How::Dynamic(grain) => State::Dynamic { grain: grain.min(max).max(min) },
-            How::Equal => {
-                let pieces = width.max(len.div_ceil(max)).min(len / min.max(1));
-                State::Equal { pieces }
-            }
+        let (cut, share) = match how {
+            How::Guided => (Cut::Guided { width }, width),
+            How::Dynamic(grain) => (Cut::Dynamic { grain: grain.min(max).max(min) }, 0),
+            How::Equal => (Cut::Equal, width.max(len.div_ceil(max)).min(len / min)),
         };
-        let split = Self { min: min.max(1), max, depth, state };
         // One worker can be helped by nobody: then only what the user asked for is cut.
-        let alone = width < 2 && len <= max && !matches!(state, State::Dynamic { .. });
-        (!alone && split.pieces(len) > 1).then_some(split)
+        let alone = width < 2 && len <= max && !matches!(cut, Cut::Dynamic { .. });
+        // How many threads the items can occupy at once.
+        let pieces = match cut {
+            Cut::Guided { width } => (len / min).min(width.max(2)),
+            Cut::Dynamic { grain } => len.div_ceil(grain),
+            Cut::Equal => share,
+        };
+        let rules = Self { min, max, cut };
+        (!alone && pieces > 1).then_some((rules, Start { pieces, share, depth }))
     }
 
-    /// The start of a loop of unknown length that has been cut once.
-    pub(super) fn unindexed(width: usize) -> Self {
-        let state = State::Guided { budget: width / 2, width };
-        Self { min: 1, max: usize::MAX, depth: u32::MAX, state }
+    /// Those of a loop of unknown length that has been cut once.
+    pub(super) fn unindexed(width: usize) -> (Self, Start) {
+        let rules = Self { min: 1, max: usize::MAX, cut: Cut::Guided { width } };
+        (rules, Start { pieces: width, share: width / 2, depth: u32::MAX })
     }
+}
 
-    /// How many threads `len` items can occupy at once.
-    pub(super) fn pieces(self, len: usize) -> usize {
-        match self.state {
-            State::Guided { width, .. } => (len / self.min).min(width.max(2)),
-            State::Dynamic { grain } => len.div_ceil(grain),
-            State::Equal { pieces } => pieces,
-        }
+/// How a loop begins.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Start {
+    /// How many threads it can occupy at once.
+    pub(super) pieces: usize,
+    share: usize,
+    depth: u32,
+}
+
+impl Start {
+    /// The whole loop as a piece.
+    pub(super) fn whole(self, rules: &Rules) -> Split<'_> {
+        Split { rules, share: self.share, depth: self.depth }
     }
+}
 
+impl Split<'_> {
     /// Where to cut `len` items, and what the two pieces may do then.
+    #[inline]
     pub(super) fn divide(self, len: usize, side: Side) -> Option<(usize, Self, Self)> {
+        let Rules { min, max, cut } = self.rules;
         let depth = self.depth.checked_sub(1)?;
-        if len / 2 < self.min {
+        if len / 2 < *min {
             return None;
         }
-        let with = |state| Self { depth, state, ..self };
-        match self.state {
-            State::Guided { budget, width } => {
-                let budget = match guided_budget(budget, width, side) {
-                    Some(budget) => budget,
-                    None if len > self.max => 0,
+        let with = |share| Self { depth, share, ..self };
+        match *cut {
+            Cut::Guided { width } => {
+                let half = match guided_share(self.share, width, side) {
+                    Some(share) => with(share),
+                    None if len > *max => with(0),
                     None => return None,
                 };
-                let half = with(State::Guided { budget, width });
                 Some((len / 2, half, half))
             }
-            State::Dynamic { grain } => {
+            Cut::Dynamic { grain } => {
                 let left = len.div_ceil(grain) / 2;
-                (left > 0).then(|| (left * grain, with(self.state), with(self.state)))
+                (left > 0).then(|| (left * grain, with(0), with(0)))
             }
-            State::Equal { pieces } => {
-                let left = pieces / 2;
-                let share = |pieces| with(State::Equal { pieces });
+            Cut::Equal => {
+                let (pieces, left) = (self.share, self.share / 2);
                 // The same as `len * left / pieces`, where that might overflow.
                 let at = len / pieces * left + len % pieces * left / pieces;
-                (left > 0).then(|| (at, share(left), share(pieces - left)))
+                (left > 0).then(|| (at, with(left), with(pieces - left)))
             }
         }
     }
 
     /// What the two halves of an unindexed piece may do, if it may be cut at all.
+    #[inline]
     pub(super) fn again(self, side: Side) -> Option<Self> {
-        let State::Guided { budget, width } = self.state else { return Some(self) };
-        let budget = guided_budget(budget, width, side)?;
-        Some(Self { state: State::Guided { budget, width }, ..self })
+        let Cut::Guided { width } = self.rules.cut else { return Some(self) };
+        Some(Self { share: guided_share(self.share, width, side)?, ..self })
     }
 }
 
 /// The right to cut that each half has, if the whole has any.
-fn guided_budget(budget: usize, width: usize, side: Side) -> Option<usize> {
+#[inline]
+fn guided_share(share: usize, width: usize, side: Side) -> Option<usize> {
     match side {
-        Side::Stolen => Some(width.max(budget / 2)),
-        Side::Here => (budget > 0).then_some(budget / 2),
+        Side::Stolen => Some(width.max(share / 2)),
+        Side::Here => (share > 0).then_some(share / 2),
     }
 }
 

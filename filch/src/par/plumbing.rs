@@ -77,7 +77,7 @@
 
 use super::indexed::IndexedParallelIterator;
 pub use super::partition::Plan;
-use super::partition::Split;
+use super::partition::{Rules, Split};
 use crate::fork::{Side, announce, join_sides, on_worker, width};
 
 /// Items of a known number that can be cut in two at any place.
@@ -363,8 +363,9 @@ where
     P: Producer,
     C: Consumer<P::Item>,
 {
-    match Split::new(producer.plan(), len) {
-        Some(split) => start(split.pieces(len), move || {
+    match Rules::new(producer.plan(), len) {
+        Some((rules, begin)) => start(begin.pieces, || {
+            let split = begin.whole(&rules);
             run(Piece { len, split, side: Side::Here }, producer, consumer)
         }),
         None => producer.fold_with(consumer.into_folder()).complete(),
@@ -388,13 +389,13 @@ fn start_erased(pieces: usize, f: &mut (dyn FnMut() + Send)) {
 }
 
 /// What is known of a piece besides its items.
-struct Piece {
+struct Piece<'l> {
     len: usize,
-    split: Split,
+    split: Split<'l>,
     side: Side,
 }
 
-fn run<P, C>(piece: Piece, producer: P, consumer: C) -> C::Result
+fn run<P, C>(piece: Piece<'_>, producer: P, consumer: C) -> C::Result
 where
     P: Producer,
     C: Consumer<P::Item>,
@@ -433,12 +434,13 @@ where
     match producer.split() {
         (producer, None) => producer.fold_with(consumer.into_folder()).complete(),
         (left, Some(right)) => {
-            start(width, move || run_both(Split::unindexed(width), (left, right), consumer))
+            let (rules, begin) = Rules::unindexed(width);
+            start(width, || run_both(begin.whole(&rules), (left, right), consumer))
         }
     }
 }
 
-fn run_unindexed<P, C>(split: Split, side: Side, producer: P, consumer: C) -> C::Result
+fn run_unindexed<P, C>(split: Split<'_>, side: Side, producer: P, consumer: C) -> C::Result
 where
     P: UnindexedProducer,
     C: Consumer<P::Item>,
@@ -455,7 +457,7 @@ where
     }
 }
 
-fn run_both<P, C>(split: Split, producers: (P, P), consumer: C) -> C::Result
+fn run_both<P, C>(split: Split<'_>, producers: (P, P), consumer: C) -> C::Result
 where
     P: UnindexedProducer,
     C: Consumer<P::Item>,

@@ -25,6 +25,12 @@
 //! D6. Lengths are signed differences: `bottom` is one below `top` for a moment in a pop of an
 //!     empty deque, also of a fresh one.
 //!
+//! D7. An index below `fenced` is taken by its owner with a real fence, one from there on with the
+//!     light half of the barrier pair. Only the owner moves `fenced`, and only up; so an index that a
+//!     thief has seen below it (Acquire) is taken with a real fence from then on, and what was taken
+//!     before, the thief sees in `bottom`. Such an index costs the thief a fence only. The owner raises it
+//!     when it has woken a thief (`expect_thieves`), for the few jobs that one will come for.
+//!
 //! Not here: stealing in batches, which would hoard heavy jobs; and shrinking, since the memory is
 //! bounded by the deepest recursion there ever was (twice that with the buffers replaced).
 
@@ -32,9 +38,12 @@ use std::ptr::NonNull;
 
 use crossbeam_utils::CachePadded;
 
-use crate::base::barrier::{heavy, light};
+use crate::base::barrier::{heavy_or_fence, light_if_free, light_is_free};
 use crate::base::shim::{AtomicPtr, AtomicU64, Ordering, UnsafeCell};
 use crate::base::sim;
+
+/// Jobs that a thief is expected to come for. Guessed: a fork and what it is cut into, twice.
+const EXPECTED: u64 = 4;
 
 /// Where an item was pushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +82,8 @@ pub(crate) struct Deque<T> {
 struct OwnerSide<T> {
     /// One past the newest item. The owner writes it, anyone reads it.
     bottom: AtomicU64,
+    /// D7. `u64::MAX` where the light half is not free.
+    fenced: AtomicU64,
     /// Owner only.
     view: UnsafeCell<View<T>>,
 }
@@ -162,6 +173,7 @@ impl<T> Deque<T> {
         Self {
             own: CachePadded::new(OwnerSide {
                 bottom: AtomicU64::new(0),
+                fenced: AtomicU64::new(if light_is_free() { 0 } else { u64::MAX }),
                 view: UnsafeCell::new(view),
             }),
             open: CachePadded::new(ThiefSide {
@@ -199,6 +211,27 @@ impl<T> Deque<T> {
     pub(crate) fn oldest(&self) -> Option<NonNull<T>> {
         let (top, _) = self.bounds()?;
         NonNull::new(self.read_open(top))
+    }
+
+    /// Whether the owner takes `index` without a real fence (D7). For the owner.
+    #[inline(always)]
+    pub(crate) fn is_light(&self, index: Index) -> bool {
+        // ORDERING: Relaxed, the owner wrote it.
+        index.0 >= self.own.fenced.load(Ordering::Relaxed)
+    }
+
+    /// The owner has woken, or is about to wake, somebody who will come for its oldest items: it
+    /// pays for those that come next, so that the thief need not interrupt it.
+    ///
+    /// # Safety
+    /// The caller is the owner.
+    pub(crate) unsafe fn expect_thieves(&self) {
+        // ORDERING: Relaxed, both: the owner wrote them.
+        let next = self.own.bottom.load(Ordering::Relaxed);
+        let fenced = self.own.fenced.load(Ordering::Relaxed);
+        // ORDERING: Release pairs with the Acquire in `steal_if`: what was taken with a light half
+        // before is in `bottom` for whoever sees this (D7).
+        self.own.fenced.store(fenced.max(next.saturating_add(EXPECTED)), Ordering::Release);
     }
 
     /// Adds `item` as the newest.
@@ -240,8 +273,8 @@ impl<T> Deque<T> {
         }
         // ORDERING: Release, as in `pop`.
         self.own.bottom.store(index.0, Ordering::Release);
-        // LIGHT: pairs with heavy() in Deque::steal_if (D3)
-        light();
+        // LIGHT: pairs with heavy_or_fence() in Deque::steal_if (D3, D7)
+        light_if_free(self.is_light(index));
         // ORDERING: Relaxed, as in `pop`.
         let top = self.open.top.load(Ordering::Relaxed);
         if distance(top, index.0) > 0 {
@@ -265,8 +298,8 @@ impl<T> Deque<T> {
         // ORDERING: Release, for a thief may acquire this value instead of the one that the push
         // stored, and needs the slots below it just the same.
         self.own.bottom.store(newest, Ordering::Release);
-        // LIGHT: pairs with heavy() in Deque::steal_if (D3)
-        light();
+        // LIGHT: pairs with heavy_or_fence() in Deque::steal_if (D3, D7)
+        light_if_free(self.is_light(Index(newest)));
         // ORDERING: Relaxed, ordered after the store by the barrier; nothing is read through it.
         let top = self.open.top.load(Ordering::Relaxed);
         if distance(top, newest) > 0 {
@@ -298,7 +331,7 @@ impl<T> Deque<T> {
         item
     }
 
-    /// Takes the oldest item. `Empty` from the first look costs two loads; past it, one barrier.
+    /// Takes the oldest item. `Empty` from the first look costs two loads; past it, one barrier or fence.
     pub(crate) fn steal(&self) -> Steal<T> {
         self.steal_if(|_| true)
     }
@@ -312,7 +345,8 @@ impl<T> Deque<T> {
         if distance(top, self.own.bottom.load(Ordering::Relaxed)) <= 0 {
             return Steal::Empty;
         }
-        heavy();
+        // ORDERING: Acquire pairs with the Release in `expect_thieves` (D7).
+        heavy_or_fence(top < self.own.fenced.load(Ordering::Acquire));
         // ORDERING: Acquire pairs with the Release in `push` and `pop`: buffer and slot are visible.
         // Read again after the barrier, which is what D3 rests on.
         if distance(top, self.own.bottom.load(Ordering::Acquire)) <= 0 {

@@ -14,7 +14,6 @@
 //! Not here: the fork itself, which touches nothing but the deque and the idle word (`fork`).
 
 use super::blocking::Out;
-use super::steal::pause;
 use super::worker::Worker;
 use crate::base::sim;
 use crate::queue::deque::{Index, Retract, Steal};
@@ -82,7 +81,7 @@ impl Worker {
                 pauses = 0;
             } else if pauses < PAUSES && !sim::cuts_short() {
                 pauses += 1;
-                pause();
+                self.pause();
             } else {
                 self.sleep_on(fork);
             }
@@ -95,9 +94,7 @@ impl Worker {
         let Some(taker) = fork.latch.taker() else { return false };
         let deque = &self.shared().slots[taker].deque;
         let is_stack_job = |entry| RawTask(entry).is_stack_job();
-        if !deque.oldest().is_some_and(is_stack_job)
-            || !self.is_ripe(taker, deque, || fork.latch.is_set())
-        {
+        if !deque.oldest().is_some_and(is_stack_job) || !self.is_ripe(taker, deque) {
             return false;
         }
         self.slot().counters.heavy_barriers.add(1);

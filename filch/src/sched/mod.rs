@@ -7,6 +7,7 @@
 //! | `worker` | in what order does a worker serve its sources? |
 //! | `next` | which task is next? |
 //! | `steal` | whose work does an idle worker take? |
+//! | `ripe` | is a job worth a theft? |
 //! | `sleep` | how does it go to sleep without missing work? |
 //! | `forks` | who runs the stolen half of a `join`, and what does its owner do? |
 //! | `adopt` | how does a thread from outside work here? |
@@ -27,6 +28,7 @@ pub(crate) mod crew;
 pub(crate) mod drive;
 pub(crate) mod forks;
 pub(crate) mod next;
+pub(crate) mod ripe;
 pub(crate) mod schedule;
 pub(crate) mod sentry;
 pub(crate) mod shared;

@@ -10,8 +10,9 @@
 //!
 //! D1. Every push that makes work visible to others is followed by one `notify` of the lane, or, by
 //!     a worker that searches, by the look of `Worker::pass_on`. The
-//!     two exceptions are invisible or not more work than before, and are covered by the sentry,
-//!     which is armed: the newest-task slot, and a task that goes back to its own worker's ring.
+//!     exceptions are covered by the sentry, which is armed: the newest-task slot, which is invisible; a
+//!     task that goes back to its own worker's ring, which is not more work than before; and what an
+//!     event core makes ready, which is shared when it is much or has waited for 100 µs.
 //! D2. A foreign thread keeps the runtime alive until it has notified: the task it pushed may run,
 //!     and the runtime end, before that.
 //!
@@ -176,7 +177,12 @@ impl Worker {
         match NonNull::new(old) {
             Some(old) => {
                 self.push_ring(RawTask(old));
-                self.shared().notify(self.lane());
+                if self.delivering.get() {
+                    self.ensure_watched();
+                    self.held_back.set(true);
+                } else {
+                    self.shared().notify(self.lane());
+                }
             }
             None => self.ensure_watched(),
         }

@@ -42,16 +42,21 @@ impl Worker {
             return;
         }
         match self.next_high().or_else(|| self.sweep()) {
-            Some(task) => self.run(task),
-            // A pusher is between two instructions, or another taker is at work: let it.
-            None => yield_now(),
+            Some(task) => self.run_found(task),
+            None => match self.ripeness.next_due() {
+                // R2: it ripens while this worker pauses, and only then.
+                Some(pauses) => (0..pauses).for_each(|_| self.pause()),
+                // A pusher is between two instructions, or another taker is at work: let it.
+                None => yield_now(),
+            },
         }
     }
 
     /// After the park.
     pub(super) fn get_up(&self, ticket: Ticket) {
-        self.wakes_up();
-        self.resumed(self.lane().idle.resume(ticket));
+        let resumed = self.lane().idle.resume(ticket);
+        self.wakes_up(resumed.cause);
+        self.resumed(resumed);
     }
 
     /// The second look (P1).
@@ -66,7 +71,7 @@ impl Worker {
     /// Takes over the standing that the idle set gave us.
     fn resumed(&self, resumed: Resumed) {
         self.searching.set(resumed.cause == Cause::Chosen);
-        self.woken.set(resumed.cause == Cause::Chosen);
+        self.ripeness.set_woken(resumed.cause == Cause::Chosen);
         self.set_armed(resumed.sentry);
         if self.has_newest() || !self.slot().ring.is_empty() || self.drives() {
             // An event core may have woken tasks while we counted as asleep, and completions depend on

@@ -8,11 +8,9 @@
 //! X2. The stop is read between tries.
 //! X3. A worker that holds no right to search (the limit is reached) does not explore.
 //! X4. How many tries with a pause follow, up to `explore_yields`, is learnt by thieves of futures: half as many after a
-//!     search that found nothing, more after one that did or a sleep that was too short to pay.
-//! X5. A job is stolen once it has lain for a moment (`is_ripe`): a theft costs thief and owner a
-//!     microsecond each, which a job that its owner is about to take back is not worth. Jobs below one
-//!     that was seen so are ripe too, and so is everything for a thief that was woken for it; but
-//!     a thief whose last finds were not worth it waits longer each time, up to some 60 µs.
+//!     search that found nothing, more after one that did or a sleep that was too short to pay, because
+//!     somebody ended it for work. Completions are no such work: they come to the kernel first.
+//! X5. A job is stolen once it is ripe (`ripe`).
 
 use std::hint::spin_loop;
 use std::time::Duration;
@@ -34,27 +32,31 @@ const JOB_PATIENCE: usize = 4;
 const FIRST_GAP: usize = 8;
 const LAST_GAP: usize = 64;
 
-/// Pauses before a job is ripe: some 7 µs. Guessed.
-const RIPE_PAUSES: usize = 32;
+/// Pauses between two looks of a thief that has lost its patience and still sees jobs that are not ripe:
+/// some 55 µs. Guessed.
+const TIRED_GAP: usize = 256;
 
 /// A job that took less was not worth a theft. Guessed.
 const BRIEF: Duration = Duration::from_micros(3);
 
-/// How often the wait for ripeness doubles.
-const MOST_BRIEF: u32 = 3;
-
-/// Gives way between tries: to the other thread of the core, not to the system. After a
-/// `sched_yield` on a loaded machine the thread may be gone for milliseconds, and everybody relies
-/// on it meanwhile, because it is counted as searching.
-pub(super) fn pause() {
-    sim::point();
-    (0..PAUSE_HINTS).for_each(|_| spin_loop());
-}
-
 impl Worker {
+    /// Gives way between tries: to the other thread of the core, not to the system. After a
+    /// `sched_yield` on a loaded machine the thread may be gone for milliseconds, and everybody relies
+    /// on it meanwhile, because it is counted as searching.
+    pub(super) fn pause(&self) {
+        sim::point();
+        (0..PAUSE_HINTS).for_each(|_| spin_loop());
+        self.ripeness.paused();
+    }
+
     /// Looks for work beyond the own queues, which are empty.
     pub(crate) fn explore(&self) -> Found {
         let lane = self.lane();
+        if self.looks_after_drivers()
+            && let Some(task) = self.next_local()
+        {
+            return Found::Task(task);
+        }
         if !self.searching.get() {
             if !lane.idle.try_search(lane.searchers) {
                 return self.found_low();
@@ -64,7 +66,8 @@ impl Worker {
         let tries = self.shared().config.tries_among(lane.workers);
         let mut victim = self.victim.get();
         for attempt in 1..=tries {
-            if let Some(found) = self.probe(victim, attempt == tries) {
+            let low = attempt == tries && !self.ripeness.has_noted();
+            if let Some(found) = self.probe(victim, low) {
                 return found;
             }
             victim = self.random_victim();
@@ -86,7 +89,8 @@ impl Worker {
     }
 
     /// What ends a search besides a find: the stop, high tasks, whose pusher relied on us because we
-    /// search, mail, and, when the normal ones have been looked for, low tasks.
+    /// search, mail, and, when the normal ones have been looked for, low tasks; but no low one while a
+    /// normal one ripens.
     fn end_of_search(&self, low: bool) -> Option<Found> {
         if self.is_stopped() {
             return Some(Found::Stop);
@@ -103,7 +107,11 @@ impl Worker {
     /// More tries, with a pause between them (X4).
     fn linger(&self) -> Found {
         for _ in 0..self.patience.get() {
-            pause();
+            self.pause();
+            if self.sees_completions() {
+                // No find: what is there is this worker's own, and comes with the next step.
+                return Found::Nothing;
+            }
             if let Some(found) = self.probe(self.random_victim(), true) {
                 self.gain_patience();
                 return found;
@@ -118,19 +126,25 @@ impl Worker {
     /// costs such a worker a wake-up; so few looks, for a longer time.
     fn linger_for_jobs(&self) -> Found {
         let mut left = JOB_PATIENCE * self.shared().config.explore_yields;
-        let mut pauses = FIRST_GAP;
-        while left > 0 {
-            (0..pauses.min(left)).for_each(|_| pause());
-            left -= pauses.min(left);
-            pauses = LAST_GAP.min(2 * pauses);
+        let mut gap = FIRST_GAP;
+        loop {
+            let pauses = match (self.ripeness.next_due(), left) {
+                (None, 0) => return Found::Nothing,
+                // A sleeper's second look would find the same, at the price of a barrier.
+                (Some(_), 0) => TIRED_GAP,
+                (Some(due), _) => due.min(LAST_GAP).min(left),
+                (None, _) => gap.min(left),
+            };
+            (0..pauses).for_each(|_| self.pause());
+            left = left.saturating_sub(pauses);
+            gap = LAST_GAP.min(2 * gap);
             if let Some(task) = self.try_all_victims() {
                 return Found::Task(task);
             }
-            if let Some(found) = self.end_of_search(true) {
+            if let Some(found) = self.end_of_search(left == 0 || !self.ripeness.has_noted()) {
                 return found;
             }
         }
-        Found::Nothing
     }
 
     /// Tries every victim once, from a random one on.
@@ -191,7 +205,7 @@ impl Worker {
                 return (Some(RawTask(first)), moved);
             }
         }
-        if self.runs_jobs() && self.is_ripe(index, &victim.deque, || false) {
+        if self.runs_jobs() && self.is_ripe(index, &victim.deque) {
             self.slot().counters.heavy_barriers.add(1);
             if let deque::Steal::Taken(job) = victim.deque.steal() {
                 self.note_theft(RawTask(job), index);
@@ -209,37 +223,13 @@ impl Worker {
         }
         let began = self.shared().tell_time();
         self.run(task);
-        let brief = self.shared().tell_time().saturating_duration_since(began) < BRIEF;
-        self.brief.set(if brief { MOST_BRIEF.min(self.brief.get() + 1) } else { 0 });
+        self.ripeness.learn(self.shared().tell_time().saturating_duration_since(began) < BRIEF);
     }
 
-    /// Whether the oldest job in the deque of slot `index` is there to stay (X5). Takes a moment,
-    /// unless the job was seen before or `hurry` says not to.
-    pub(super) fn is_ripe(
-        &self,
-        index: usize,
-        deque: &Deque<Header>,
-        hurry: impl Fn() -> bool,
-    ) -> bool {
-        let Some((top, bottom)) = deque.bounds() else { return false };
-        let (slot, seen) = self.ripe.get();
-        let brief = self.brief.get();
-        if (brief == 0 && slot == index && top < seen) || self.woken.replace(false) {
-            return true;
-        }
-        for _ in 0..RIPE_PAUSES << brief {
-            if sim::cuts_short() {
-                break;
-            }
-            pause();
-            if hurry() {
-                return false;
-            }
-        }
-        let stays = deque.bounds().is_some_and(|(now, _)| now == top);
-        if stays {
-            self.ripe.set((index, bottom));
-        }
-        stays
+    /// Whether the oldest job in the deque of slot `index` is there to stay (X5).
+    pub(super) fn is_ripe(&self, index: usize, deque: &Deque<Header>) -> bool {
+        deque
+            .bounds()
+            .is_some_and(|bounds| self.ripeness.judge(index - self.lane().range.start, bounds))
     }
 }

@@ -23,6 +23,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::core::EventCore;
+use super::drive::Suspect;
+use super::ripe::Ripeness;
 use super::shared::{Lane, Phase, Shared, Slot, lock};
 use crate::base::rng::Rng;
 use crate::base::shim::Ordering;
@@ -45,6 +47,10 @@ const SHORT_SLEEP: Duration = Duration::from_micros(20);
 /// How long completions wait for a visit at most while tasks run, as the design has it; one task may
 /// take longer.
 const IO_AGE: Duration = Duration::from_micros(100);
+
+/// So many tasks in the ring are shared at once, however brief they may be. Guessed: some 300 µs of
+/// work, which is more than a wake costs.
+const HELD_BACK: usize = 64;
 
 /// How things were before a task.
 #[must_use]
@@ -86,12 +92,10 @@ pub(crate) struct Worker {
     pub(crate) patience: Cell<usize>,
     /// Where the last steal succeeded.
     pub(crate) victim: Cell<usize>,
-    /// A slot, and the index below which its jobs were seen to stay (X5 of `steal`).
-    pub(crate) ripe: Cell<(usize, u64)>,
-    /// How many finds in a row were not worth a theft (X5 of `steal`).
-    pub(crate) brief: Cell<u32>,
-    /// This worker was woken for work that it has not looked for yet (X5 of `steal`).
-    pub(crate) woken: Cell<bool>,
+    /// A neighbour that was inside a task when this worker last looked (A4 of `drive`).
+    pub(crate) suspect: Cell<Option<Suspect>>,
+    /// What this worker knows of the jobs of others (X5 of `steal`).
+    pub(super) ripeness: Ripeness,
     /// K3.
     pub(crate) searching: Cell<bool>,
     /// Whether the idle set counts this worker at all.
@@ -102,9 +106,17 @@ pub(crate) struct Worker {
     private: RefCell<VecDeque<RawTask>>,
     /// Pinned tasks that are alive; each holds a clone.
     pins: Rc<()>,
+    /// The event core is telling what has happened.
+    pub(super) delivering: Cell<bool>,
+    /// It made tasks ready that nobody was told of (D1).
+    pub(super) held_back: Cell<bool>,
+    /// When the event core was last visited: time and tick.
+    visited: Cell<(Instant, u64)>,
     /// When the worker last woke, fell asleep or told the time.
     since: Cell<Instant>,
     aborting: Cell<bool>,
+    /// Whom the next fork that finds sleepers wakes, if it is the first of a loop; one otherwise, 0.
+    pub(crate) announced: Cell<usize>,
     /// How many calls of a guest may fork (U3).
     pub(crate) forking: Cell<usize>,
 }
@@ -132,16 +144,19 @@ impl Worker {
             streak: Cell::new(0),
             patience: Cell::new(shared.config.explore_yields),
             victim: Cell::new(victim),
-            ripe: Cell::new((usize::MAX, 0)),
-            brief: Cell::new(0),
-            woken: Cell::new(false),
+            suspect: Cell::new(None),
+            ripeness: Ripeness::new(lane.range.len()),
             searching: Cell::new(false),
             in_lane: Cell::new(false),
             armed: Cell::new(false),
             private: RefCell::new(VecDeque::new()),
             pins: Rc::new(()),
+            delivering: Cell::new(false),
+            held_back: Cell::new(false),
+            visited: Cell::new((shared.clock.now(), 0)),
             since: Cell::new(shared.clock.now()),
             aborting: Cell::new(false),
+            announced: Cell::new(0),
             forking: Cell::new(0),
             shared,
             index,
@@ -340,18 +355,59 @@ impl Worker {
     }
 
     fn events(&self) {
-        self.core.borrow_mut().poll();
+        if self.may_skip_visit() {
+            return;
+        }
+        self.visited.set((self.since.get(), self.tick.get()));
+        self.deliver(|core| {
+            core.poll();
+        });
     }
 
-    /// Whether completions have waited for so long that they come before the next task (K4).
+    /// Has the event core tell what has happened. Tasks that this makes ready stay here for a moment
+    /// (D1): most are brief, and a neighbour that were woken for a few of them would keep their
+    /// operations, and be woken for each of them from then on.
+    fn deliver(&self, tell: impl FnOnce(&mut dyn EventCore)) {
+        self.make_room();
+        self.delivering.set(true);
+        tell(&mut **self.core.borrow_mut());
+        self.delivering.set(false);
+        if self.held_back.get() && self.slot().ring.len() >= HELD_BACK {
+            self.share_held_back();
+        }
+    }
+
+    /// Tells others of tasks that were held back, if any are left.
+    fn share_held_back(&self) {
+        if self.held_back.replace(false) && !self.slot().ring.is_empty() {
+            self.shared.notify(self.lane());
+        }
+    }
+
+    /// Whether the visit to a driver that costs a system call each time can wait: there were one or a
+    /// park a moment ago, and a worker that has nothing else to do parks there (K4).
+    fn may_skip_visit(&self) -> bool {
+        let ((at, tick), now) = (self.visited.get(), self.since.get());
+        self.runs_futures
+            && self.shared.engine.visits_cost()
+            && now.saturating_duration_since(at) < IO_AGE
+            && self.tick.get() - tick < self.shared.config.io_interval as u64
+    }
+
+    /// Whether completions have waited for so long that they come before the next task (K4). Tasks that
+    /// were held back for so long are for others, too.
     fn is_due(&self, driving: bool) -> bool {
         let age = || self.shared.clock.now().saturating_duration_since(self.since.get());
-        driving && age() >= IO_AGE
+        let due = (driving || self.held_back.get()) && age() >= IO_AGE;
+        if due {
+            self.share_held_back();
+        }
+        due
     }
 
     /// Sleeps in the event core.
     pub(crate) fn park(&self, timeout: Option<Duration>) {
-        self.core.borrow_mut().park(timeout);
+        self.deliver(|core| core.park(timeout));
     }
 
     /// Moves what others sent to this worker into its private queue.
@@ -555,6 +611,19 @@ impl Worker {
         let step = if entered.beat % 2 == beat % 2 { 2 } else { 1 };
         // ORDERING: Relaxed, as in `enter_task`.
         slot.beat.store(beat + step, Ordering::Relaxed);
+        self.settle_for_others();
+    }
+
+    /// C4: what goes on after a task is the worker's loop, which settles before it rests; or a task
+    /// that waited, perhaps of another group; or a guest between two calls. Those do not settle.
+    #[inline]
+    fn settle_for_others(&self) {
+        let group = context::with(|cx| cx.group.get());
+        let settles_later =
+            if group.is_null() { !self.is_guest() } else { Group::is_in_ledger(group) };
+        if !settles_later {
+            Group::settle();
+        }
     }
 
     /// Shows the sentry that the task in hand makes progress.
@@ -609,10 +678,10 @@ impl Worker {
         counters.parks.add(1);
     }
 
-    pub(crate) fn wakes_up(&self) {
+    pub(crate) fn wakes_up(&self, cause: idle::Cause) {
         let now = self.shared.tell_time();
         let slept = now.saturating_duration_since(self.since.replace(now));
-        if slept < SHORT_SLEEP {
+        if slept < SHORT_SLEEP && cause == idle::Cause::Chosen {
             self.gain_patience();
         }
     }

@@ -273,7 +273,7 @@ impl Group {
     }
 
     /// Whether this thread's ledger deals in units of `group`; only its address is used.
-    pub(super) fn is_in_ledger(group: *const Self) -> bool {
+    pub(crate) fn is_in_ledger(group: *const Self) -> bool {
         let count = group.wrapping_byte_add(std::mem::offset_of!(Group, count)).cast();
         context::with(|cx| cx.ledger.count() == count)
     }

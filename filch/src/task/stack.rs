@@ -52,7 +52,16 @@ union Stage<F, R> {
     outcome: ManuallyDrop<Result<R, Payload>>,
 }
 
-impl<F: FnOnce() -> R, R> StackJob<F, R> {
+/// Where one side of a join runs, seen from the thread that called it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// On the thread that called the join.
+    Here,
+    /// On another thread, which took it.
+    Stolen,
+}
+
+impl<F: FnOnce(Side) -> R, R> StackJob<F, R> {
     /// A job for the task and group that run here.
     #[inline(always)]
     pub(crate) fn new(body: F) -> Self {
@@ -101,7 +110,7 @@ impl<F: FnOnce() -> R, R> StackJob<F, R> {
         let job = unsafe { fork.cast::<Self>().as_ref() };
         // SAFETY: J1, the caller has the entry.
         let body = unsafe { job.take_body() };
-        let outcome = catch_unwind(AssertUnwindSafe(body));
+        let outcome = catch_unwind(AssertUnwindSafe(|| body(Side::Stolen)));
         let stage = Stage { outcome: ManuallyDrop::new(outcome) };
         // SAFETY: J1, the stage is ours and the body gone from it.
         unsafe { job.stage.get().write(stage) };

@@ -10,6 +10,7 @@ mod streams;
 #[allow(dead_code, reason = "shared with the tests of behaviour, which use more of it")]
 #[path = "../it/support.rs"]
 mod support;
+#[allow(dead_code, reason = "as above")]
 #[path = "../it/watchdog.rs"]
 mod watchdog;
 
@@ -87,14 +88,17 @@ impl On {
         there.is_ok()
     }
 
+    /// Whether it is io_uring.
     pub fn is_uring(self) -> bool {
         self.0 == IoBackend::Uring
     }
 
+    /// A builder of a runtime with two workers of each kind.
     pub fn builder(self) -> Builder {
         Builder::new().workers(2).io_backend(self.0)
     }
 
+    /// What it builds.
     pub fn runtime(self) -> Runtime {
         self.builder().build().unwrap()
     }

@@ -68,3 +68,77 @@ fn branch(levels: u32, ran: &Arc<AtomicU64>) {
         drop(filch::spawn_fn(job));
     }
 }
+
+/// A scope whose last member ends inside a wait of a task of another scope, which then waits until
+/// the scope is over. `wait` runs that member; it is called by the outer task.
+fn ends_inside_a_wait_of_another_group<W: Send + 'static>(
+    member: impl FnOnce() -> W + Send,
+    wait: impl FnOnce(W) + Send,
+) {
+    let runtime = filch::Builder::new().io_workers(1).compute_workers(1).build().unwrap();
+    let (over, is_over) = mpsc::channel();
+    runtime.block_on_fn(|| {
+        filch::scope(|outer| {
+            filch::scope(|inner| {
+                inner.spawn(move |_| {
+                    let awaited = member();
+                    outer.spawn(move |_| {
+                        wait(awaited);
+                        is_over.recv().expect("the scope ends first");
+                    });
+                });
+            });
+            over.send(()).expect("the outer task waits for it");
+        });
+    });
+}
+
+#[test]
+fn scope_ends_although_its_last_job_was_run_by_a_waiter_of_another_group() {
+    must_end(|| {
+        let member = || {
+            let job = filch::Job::new(|_| {});
+            let handle = job.clone();
+            job.run();
+            handle
+        };
+        ends_inside_a_wait_of_another_group(member, |job| job.wait());
+    });
+}
+
+#[test]
+fn scope_ends_although_its_last_closure_was_claimed_by_a_waiter_of_another_group() {
+    must_end(|| {
+        let member = || filch::spawn_fn(|| filch::Job::new(|_| {}).run_and_wait());
+        ends_inside_a_wait_of_another_group(member, |handle| handle.wait());
+    });
+}
+
+#[test]
+fn adopted_thread_between_two_calls_holds_back_no_unit() {
+    must_end(|| {
+        let builder = filch::Builder::new().io_workers(1).compute_workers(1);
+        let runtime = builder.adoptable_threads(1).build().unwrap();
+        let (handle, (waited, has_waited)) = (runtime.handle(), mpsc::channel());
+        let (ended, has_ended) = mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let adopted = handle.adopt().unwrap();
+            // The only compute worker is busy, so that this thread claims what it waits for.
+            let ((busy, is_busy), (go, may_go)) = (mpsc::channel(), mpsc::channel::<()>());
+            drop(filch::spawn_fn(move || {
+                busy.send(()).unwrap();
+                let _ = may_go.recv();
+            }));
+            is_busy.recv().unwrap();
+            filch::spawn_fn(|| filch::Job::new(|_| {}).run_and_wait()).wait();
+            drop(go);
+            waited.send(()).unwrap();
+            let _ = has_ended.recv();
+            drop(adopted);
+        });
+        has_waited.recv().unwrap();
+        let _ = runtime.shutdown(filch::Shutdown::Drain);
+        drop(ended);
+        thread.join().unwrap();
+    });
+}

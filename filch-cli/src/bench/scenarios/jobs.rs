@@ -31,7 +31,7 @@ pub fn entries() -> Vec<Entry> {
 }
 
 fn run_wait<P: Jobs>(load: Load) -> Vec<f64> {
-    let times = load.pick(20_000, 100);
+    let times = load.pick(500_000, 100);
     let ran = counted::<P>(load, |count| P::run_and_wait(move || count.add()));
     assert_eq!(ran, 1);
     per_op(repeated::<P>(load, times, || P::run_and_wait(|| ())), times)
@@ -45,7 +45,7 @@ fn children<P: Jobs>(load: Load) -> Vec<f64> {
 }
 
 fn empty_loop<P: Loops>(load: Load) -> Vec<f64> {
-    let times = load.pick(2_000, 10);
+    let times = load.pick(200_000, 10);
     let ran = counted::<P>(load, |count| P::each_index(COUNT, |_| count.add()));
     assert_eq!(ran, COUNT);
     per_op(repeated::<P>(load, times, || P::each_index(COUNT, |_| ())), times)

@@ -9,7 +9,7 @@
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::LockResult;
+use std::sync::{LockResult, TryLockError, TryLockResult};
 use std::thread::yield_now;
 #[cfg(test)]
 use std::time::Duration;
@@ -39,6 +39,20 @@ impl<T> Mutex<T> {
             yield_now();
         }
         Ok(MutexGuard(self))
+    }
+}
+
+impl<T> Mutex<T> {
+    pub(crate) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
+        // ORDERING: Acquire as in `lock`.
+        if self.locked.swap(true, Ordering::Acquire) {
+            return Err(TryLockError::WouldBlock);
+        }
+        Ok(MutexGuard(self))
+    }
+
+    pub(crate) fn get_mut(&mut self) -> LockResult<&mut T> {
+        Ok(self.value.get_mut())
     }
 }
 

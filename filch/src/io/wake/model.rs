@@ -58,7 +58,9 @@ impl Model {
 }
 
 fn sleeper_sees_all(pushers: usize, places: [Place; 2]) {
-    loom::model(move || {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(move || {
         let model = Arc::new(Model {
             word: WakeWord::new(),
             bed: Gate::default(),

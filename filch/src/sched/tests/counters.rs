@@ -42,8 +42,8 @@ fn a_steal_of_a_job_counts_its_barrier() {
     rig.worker(1).victim.set(0);
     rig.advance(1);
     let counters = rig.counters(1);
-    assert_eq!((counters.steals_tried, counters.steals_won, counters.stolen), (1, 1, 1));
-    assert_eq!(counters.heavy_barriers, 1);
+    assert!(counters.steals_tried > 1, "the first try sees a job that is not ripe yet");
+    assert_eq!((counters.steals_won, counters.stolen, counters.heavy_barriers), (1, 1, 1));
 }
 
 #[test]
