@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 
 use super::core::{EventCore, ParkCore};
 use super::shared::{CoreFactory, Lane, Shared, Slot};
-use super::worker::Worker;
+use super::worker::{HELD_BACK, Worker};
 use crate::base::shim::Ordering;
 use crate::config::{Config, IoBackend};
 use crate::error::BuildError;
 use crate::io::batch::Batch;
-use crate::io::driver::{Driver, Ending, Kind};
+use crate::io::driver::{Driver, Ending, Kind, Tasks};
 use crate::io::engine::{Closure, Engine, Hooks};
 use crate::io::uring::Mode;
 
@@ -209,6 +209,14 @@ impl Worker {
     pub(super) fn make_room(&self) {
         if self.drives() {
             self.driver().set_room(self.slot().ring.free());
+        }
+    }
+
+    /// Tells others that this worker visits its driver, and whether it has time for more.
+    pub(super) fn note_visit(&self) {
+        if self.drives() {
+            let much = self.slot().ring.len() >= HELD_BACK;
+            self.driver().note_visit(if much { Tasks::Many } else { Tasks::Few });
         }
     }
 

@@ -50,7 +50,7 @@ const IO_AGE: Duration = Duration::from_micros(100);
 
 /// So many tasks in the ring are shared at once, however brief they may be. Guessed: some 300 µs of
 /// work, which is more than a wake costs.
-const HELD_BACK: usize = 64;
+pub(super) const HELD_BACK: usize = 64;
 
 /// How things were before a task.
 #[must_use]
@@ -372,6 +372,7 @@ impl Worker {
         self.delivering.set(true);
         tell(&mut **self.core.borrow_mut());
         self.delivering.set(false);
+        self.note_visit();
         if self.held_back.get() && self.slot().ring.len() >= HELD_BACK {
             self.share_held_back();
         }
