@@ -153,8 +153,7 @@ pub struct Config {
     pub local_budget: usize,
     /// Pinned tasks that a worker runs in one step. Default 32, *guessed*.
     pub private_budget: usize,
-    /// Timers that a worker fires in one step; without effect as long as there are no timers. Default
-    /// 64, *guessed*.
+    /// Timers of a wheel that a worker fires in one step. Default 64, *guessed*.
     pub timer_budget: usize,
     /// Probes of one search for work before the searcher pauses between them. Default `None`, *guessed*:
     /// 2 · (workers + shards + 1).

@@ -1,10 +1,17 @@
 //! A clock that stands still until somebody moves it.
 //!
-//! Not here: who reads it (`timer`, the simulator).
+//! Not here: who reads it (`timer`, the simulator), and what those do whom it tells that it moved.
 
+use std::sync::{PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use super::shim::{AtomicU64, Ordering};
+use super::shim::{AtomicU64, Mutex, Ordering};
+
+/// Who wants to know that a clock has moved.
+pub(crate) trait Listener: Send + Sync {
+    /// The clock has moved; called without a lock, on the thread that moved it.
+    fn clock_moved(&self);
+}
 
 /// A clock that moves only by [`advance`](Self::advance), so that a test of an hour takes no time
 /// and gives the same result on every machine.
@@ -19,12 +26,18 @@ use super::shim::{AtomicU64, Ordering};
 /// clock.advance(Duration::from_nanos(1));
 /// assert_eq!(clock.now(), start + Duration::from_nanos(1));
 /// ```
-#[derive(Debug)]
 pub struct ManualClock {
     /// `Instant` has no origin of its own, so this is the time of creation.
     start: Instant,
     /// Nanoseconds since `start`; only grows.
     elapsed: AtomicU64,
+    listeners: Mutex<Vec<Weak<dyn Listener>>>,
+}
+
+impl std::fmt::Debug for ManualClock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ManualClock").field("now", &self.now()).finish_non_exhaustive()
+    }
 }
 
 impl ManualClock {
@@ -35,7 +48,8 @@ impl ManualClock {
     /// assert!(clock.now() <= std::time::Instant::now());
     /// ```
     pub fn new() -> Self {
-        Self { start: Instant::now(), elapsed: AtomicU64::new(0) }
+        let listeners = Mutex::new(Vec::new());
+        Self { start: Instant::now(), elapsed: AtomicU64::new(0), listeners }
     }
 
     /// The time that the clock shows.
@@ -51,7 +65,7 @@ impl ManualClock {
         self.start + Duration::from_nanos(self.elapsed.load(Ordering::Acquire))
     }
 
-    /// Moves the clock forwards.
+    /// Moves the clock forwards, and has the runtimes that go by it look at their timers.
     ///
     /// ```
     /// let clock = filch::testkit::ManualClock::new();
@@ -72,6 +86,16 @@ impl ManualClock {
                 .ok()
         });
         assert!(moved.is_some(), "a manual clock moves by at most 584 years");
+        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        listeners.retain(|listener| listener.strong_count() > 0);
+        let told: Vec<_> = listeners.iter().filter_map(Weak::upgrade).collect();
+        drop(listeners);
+        told.iter().for_each(|listener| listener.clock_moved());
+    }
+
+    /// Tells `listener` of each move from now on, as long as it is there.
+    pub(crate) fn subscribe(&self, listener: Weak<dyn Listener>) {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(listener);
     }
 }
 

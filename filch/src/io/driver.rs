@@ -37,7 +37,7 @@ use crate::base::shim::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 const BUDGET: usize = 256;
 
 /// From how many told at once on writes are collected for the ring. Guessed; with one at a time a call
-/// is faster, with dozens the ring by 6 %.
+/// saves an enter, with dozens the ring was 13 % faster (ADR 0023).
 const CROWD: usize = 4;
 
 /// How long ago the owner's last visit may be if it is to come again soon, in ns: three times the age

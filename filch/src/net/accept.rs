@@ -25,7 +25,7 @@ use crate::io::readiness::Direction;
 use crate::io::request::Request;
 use crate::io::slots::{CANCELED, Completion, Dispose, Next};
 use crate::io::sys;
-use crate::task::budget::poll_proceed;
+use crate::task::budget::poll_counted;
 
 /// Accepted connections that wait for `accept` at most. Guessed.
 const CAP: usize = 64;
@@ -156,8 +156,7 @@ impl Future for Accept<'_> {
                 ready!(Pin::new(pause).poll(cx));
                 this.pause = None;
             }
-            ready!(poll_proceed(cx));
-            match ready!(this.acceptor.poll_accept(cx)) {
+            match ready!(poll_counted(cx, |cx| this.acceptor.poll_accept(cx))) {
                 Ok(fd) => {
                     if let Some(accepted) = this.open(fd)? {
                         return Poll::Ready(Ok(accepted));

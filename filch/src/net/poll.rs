@@ -8,25 +8,28 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use futures_io::{AsyncRead, AsyncWrite};
 
 use super::socket::Socket;
 use super::tcp::TcpStream;
-use crate::task::budget::poll_proceed;
+use crate::task::budget::poll_counted;
 
 impl Socket {
     /// Bytes into `buf`; none are the end.
-    pub(super) fn poll_read(&self, cx: &Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+    pub(super) fn poll_read(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
         if buf.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        ready!(poll_proceed(cx));
         let (first, len) = (buf.as_mut_ptr().cast::<MaybeUninit<u8>>(), buf.len());
         // SAFETY: as long as only initialized bytes are written, which `poll_read` does, they stay so.
         let into = unsafe { std::slice::from_raw_parts_mut(first, len) };
-        self.reads.poll_read(cx, into)
+        poll_counted(cx, |cx| self.reads.poll_read(cx, into))
     }
 }
 
@@ -48,8 +51,7 @@ macro_rules! stream {
                 cx: &mut Context<'_>,
                 buf: &[u8],
             ) -> Poll<io::Result<usize>> {
-                ready!(poll_proceed(cx));
-                self.socket().poll_write(cx, buf)
+                poll_counted(cx, |cx| self.socket().poll_write(cx, buf))
             }
 
             fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {

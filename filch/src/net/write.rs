@@ -28,7 +28,7 @@ use crate::io::readiness::Direction;
 use crate::io::request::Request;
 use crate::io::slots::{CANCELED, Completion, Late, Polled};
 use crate::io::sys;
-use crate::task::budget::poll_proceed;
+use crate::task::budget::poll_counted;
 
 /// Nobody writes.
 const FREE: u32 = 0;
@@ -389,7 +389,14 @@ impl<B: IoBuf + Unpin> Future for Write<'_, B> {
     type Output = (io::Result<usize>, B);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
+        poll_counted(cx, |cx| self.advance_all(cx))
+    }
+}
+
+impl<B: IoBuf + Unpin> Write<'_, B> {
+    /// Goes as far as it can.
+    fn advance_all(&mut self, cx: &mut Context<'_>) -> Poll<(io::Result<usize>, B)> {
+        let this = self;
         loop {
             match std::mem::replace(&mut this.stage, Stage::Over) {
                 Stage::Start(buf) => {
@@ -397,9 +404,7 @@ impl<B: IoBuf + Unpin> Future for Write<'_, B> {
                         let error = io::Error::from_raw_os_error(libc::ECANCELED);
                         return Poll::Ready((Err(error), buf));
                     }
-                    if poll_proceed(cx).is_pending()
-                        || this.socket.writes.poll_take(cx).is_pending()
-                    {
+                    if this.socket.writes.poll_take(cx).is_pending() {
                         this.stage = Stage::Start(buf);
                         return Poll::Pending;
                     }

@@ -16,6 +16,7 @@
 //! | `blockers` | which threads run closures that block? |
 //! | `sentry` | who notices that a worker is stuck? |
 //! | `drive` | how does I/O reach the workers? |
+//! | `timers` | whose wheel does a timer go to, and who looks at it? |
 //! | `core` | where does a worker park, and what wakes it? |
 //! | `start` | how do threads begin and end? |
 //! | `shutdown` | how does a runtime end, and who holds it up? |
@@ -36,6 +37,7 @@ pub(crate) mod shutdown;
 pub(crate) mod sleep;
 pub(crate) mod start;
 pub(crate) mod steal;
+pub(crate) mod timers;
 pub(crate) mod worker;
 
 #[cfg(test)]

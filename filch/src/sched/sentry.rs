@@ -2,17 +2,20 @@
 //!
 //! Y1. The sentry sleeps without a deadline unless the I/O lane is ARMED. It is armed whenever
 //!     something ready may depend on a busy worker: a task in a newest-task slot, a push that
-//!     found everybody awake. It disarms only when nobody is awake (I6), so an idle runtime
+//!     found everybody awake; or something that will be, a timer in its wheel. It disarms only when nobody is awake (I6), so an idle runtime
 //!     costs nothing.
 //! Y2. A worker is stuck if its beat is odd and has not moved for a whole period. Its newest-task
 //!     slot is then emptied into the injector, somebody is woken for its ring, and what it has queued
 //!     and what has completed for it is submitted and told, each period anew (`drive`).
+//!     Timers of a worker that is stuck or out are fired when they are due, as far as the sentry
+//!     knew of them when it last lay down.
 //! Y3. If all are stuck, or somebody blocks, and something is ready, a spare comes (`crew`).
 //!
 //! One thread per runtime, and not a parked worker, because there may be none: a single worker,
 //! or all of them, may be the ones that are stuck.
 
 use std::ptr::{self, NonNull};
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,9 +44,13 @@ const TRIM_AFTER: Duration = Duration::from_secs(2);
 /// The first trim only marks what is free; the second gives it back.
 const TRIMS: usize = 2;
 
-/// The beats of the last round.
+/// What the last round saw.
 #[derive(Default)]
-pub(crate) struct Beats(Vec<u64>);
+pub(crate) struct Beats {
+    last: Vec<u64>,
+    /// How long until a timer of somebody who cannot look after it is due.
+    nap: Option<Duration>,
+}
 
 /// The sentry's thread.
 pub(crate) fn watch(shared: Arc<Shared>) {
@@ -53,11 +60,15 @@ pub(crate) fn watch(shared: Arc<Shared>) {
         if lane.idle.counts().sentry == crate::idle::Sentry::Unarmed || lane.idle.try_disarm() {
             // Nobody is awake, so nobody is stuck, whatever the last round saw.
             lane.crew.set_stuck(0);
-            beats.0.clear();
+            beats = Beats::default();
             shared.rest();
             continue;
         }
-        sim::in_background(|| shared.sentry.0.park_timeout(shared.config.sentry_period));
+        let period = shared.config.sentry_period;
+        match beats.nap {
+            Some(nap) => shared.sentry.0.park_timeout(nap.min(period)),
+            None => sim::in_background(|| shared.sentry.0.park_timeout(period)),
+        };
         shared.round(lane, &mut beats);
     }
 }
@@ -77,11 +88,12 @@ impl Shared {
 
     /// One look at every I/O worker (Y2, Y3).
     pub(crate) fn round(&self, lane: &Lane, beats: &mut Beats) {
-        self.tell_time();
+        let now = self.tell_time();
         let mut stuck = 0;
         let mut backlog = false;
-        beats.0.resize(lane.staff, 0);
-        for (slot, last) in lane.occupied(&self.slots).zip(&mut beats.0) {
+        beats.last.resize(lane.staff, 0);
+        beats.nap = None;
+        for (slot, last) in lane.occupied(&self.slots).zip(&mut beats.last) {
             // ORDERING: Relaxed, readings that are milliseconds apart are compared.
             let beat = slot.beat.load(Ordering::Relaxed);
             if beat % 2 == 1 && beat == *last {
@@ -91,6 +103,14 @@ impl Shared {
                 self.rescue(lane, slot);
                 self.rescue_driver(slot);
                 backlog |= !slot.ring.is_empty();
+            }
+            if beat % 2 == 1
+                && (beat == *last || slot.is_out())
+                && let Some(timers) = self.wheel_of(lane, lane.range.start + slot.info.index)
+            {
+                self.fire(timers, now, usize::MAX);
+                let nap = self.nap(slice::from_ref(timers), now);
+                beats.nap = [beats.nap, nap].into_iter().flatten().min();
             }
             *last = beat;
         }

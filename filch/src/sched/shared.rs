@@ -23,6 +23,7 @@ use super::crew::Crew;
 use super::drive::{self, Offload};
 use super::schedule;
 use super::sentry::Sentry;
+use super::timers::Wheels;
 use crate::base::parker::Parker;
 use crate::base::rng::{self, Rng};
 use crate::base::shim::{
@@ -70,6 +71,7 @@ pub(crate) struct Shared {
     pub(crate) guests: Guests,
     pub(crate) blockers: Blockers,
     pub(crate) engine: Arc<Engine>,
+    pub(crate) wheels: Wheels,
     /// A `Phase`; moves forward only.
     phase: AtomicU32,
     started: Instant,
@@ -165,6 +167,7 @@ impl Shared {
             Self {
                 sentry: Sentry::new(),
                 blockers: Blockers::new(),
+                wheels: Wheels::new(lanes[0].workers, &clock),
                 guests: Guests::new(&config, lanes.last().map_or(0, |lane| lane.range.end)),
                 phase: AtomicU32::new(Phase::Open as u32),
                 started: clock.now(),

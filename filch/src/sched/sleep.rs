@@ -2,10 +2,12 @@
 //!
 //! P1. Between `prepare` and the park, every source that others may have pushed to is looked at:
 //!     the mailbox, the lane's three queues and its spill, every neighbour's ring and deque, the
-//!     phase; and the own newest-task slot. The idle set's proof does the rest.
+//!     phase; and the own newest-task slot. The idle set's proof does the rest. The nearest deadline
+//!     is read there too (M1), and becomes the timeout.
 //! P2. Nothing of a group stays in the ledger while the worker sleeps (C4; `find` settled it).
 
 use super::shared::Phase;
+use super::steal::TIRED_GAP;
 use super::worker::Worker;
 use crate::base::shim::yield_now;
 use crate::base::sim;
@@ -16,8 +18,12 @@ impl Worker {
     pub(crate) fn sleep(&self) {
         if let Some(ticket) = self.lie_down() {
             // A spare looks up now and then whether it is still needed.
-            let timeout = self.is_spare().then_some(self.shared().config.spare_keep_alive);
-            sim::in_background(|| self.park(timeout));
+            let keep_alive = self.is_spare().then_some(self.shared().config.spare_keep_alive);
+            match self.nap_for_timers() {
+                Some(nap) if nap.is_zero() => {}
+                Some(nap) => self.park(Some(keep_alive.map_or(nap, |most| most.min(nap)))),
+                None => sim::in_background(|| self.park(keep_alive)),
+            }
             self.get_up(ticket);
         }
     }
@@ -44,8 +50,9 @@ impl Worker {
         match self.next_high().or_else(|| self.sweep()) {
             Some(task) => self.run_found(task),
             None => match self.ripeness.next_due() {
-                // R2: it ripens while this worker pauses, and only then.
-                Some(pauses) => (0..pauses).for_each(|_| self.pause()),
+                // R2: it ripens while this worker pauses, and only then. Not sooner than the look is
+                // worth the barrier that it costs.
+                Some(due) => (0..due.max(TIRED_GAP)).for_each(|_| self.pause()),
                 // A pusher is between two instructions, or another taker is at work: let it.
                 None => yield_now(),
             },
@@ -73,9 +80,9 @@ impl Worker {
         self.searching.set(resumed.cause == Cause::Chosen);
         self.ripeness.set_woken(resumed.cause == Cause::Chosen);
         self.set_armed(resumed.sentry);
-        if self.has_newest() || !self.slot().ring.is_empty() || self.drives() {
-            // An event core may have woken tasks while we counted as asleep, and completions depend on
-            // us.
+        if self.has_newest() || !self.slot().ring.is_empty() || self.drives() || self.has_timers() {
+            // An event core may have woken tasks while we counted as asleep, completions depend on us,
+            // and M2.
             self.ensure_watched();
         }
         if resumed.owes == Owes::Notify {

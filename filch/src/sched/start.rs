@@ -54,6 +54,7 @@ pub(crate) fn start(parts: Parts) -> Result<Arc<Shared>, BuildError> {
     barrier::init();
     let shared = Shared::new(parts);
     shared.check_backend()?;
+    shared.follow_clock();
     match shared.start_all() {
         Ok(()) => Ok(shared),
         Err(error) => {
@@ -138,6 +139,9 @@ impl Shared {
         if sim::is_on() {
             return call(&self.hooks.on_thread_start, info);
         }
+        if info.role != Role::Compute {
+            thread::end_timeouts_on_time();
+        }
         if let Err(error) = thread::apply_level(level) {
             self.refuse(format!("{}-{}: level {level:?} refused: {error}", info.role, info.index));
         }
@@ -169,6 +173,7 @@ impl Shared {
             }
         }
         self.clear_queues();
+        self.close_wheels();
     }
 
     /// Takes the tombstones of claimed jobs out of the queues. No thread is left, and no task.

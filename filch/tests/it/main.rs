@@ -33,6 +33,7 @@ mod sim;
 mod spawn_blocking;
 mod support;
 mod survival;
+mod time;
 mod ui;
 mod waiting;
 mod watchdog;

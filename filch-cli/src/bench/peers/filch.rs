@@ -1,8 +1,9 @@
 //! filch: as many I/O workers as asked for, and as many compute workers, which sleep here.
 
-use super::Peer;
+use super::{Peer, TimerPeer};
 use filch::{Handle, JoinHandle, Runtime};
 use std::future::Future;
+use std::time::{Duration, Instant};
 
 pub struct Filch(Runtime);
 
@@ -50,5 +51,15 @@ impl Peer for Filch {
         F: Future<Output = T> + Send + 'static,
     {
         self.0.handle().spawn(future).wait()
+    }
+}
+
+impl TimerPeer for Filch {
+    fn sleep_until(at: Instant) -> impl Future<Output = ()> + Send {
+        filch::time::sleep_until(at.into())
+    }
+
+    async fn timeout<F: Future<Output = ()> + Send>(time: Duration, future: F) -> bool {
+        filch::time::timeout(time, future).await.is_ok()
     }
 }

@@ -16,6 +16,7 @@ pub use smol::Smol;
 pub use tokio::Tokio;
 
 use std::future::Future;
+use std::time::{Duration, Instant};
 
 /// The runtime that ratios refer to.
 pub const BASE: &str = "filch";
@@ -60,6 +61,18 @@ pub trait Peer: Sized + 'static {
     where
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static;
+}
+
+/// A peer with timers.
+pub trait TimerPeer: Peer {
+    /// Waits until `at`.
+    fn sleep_until(at: Instant) -> impl Future<Output = ()> + Send;
+
+    /// Waits for a future for so long; true if it was ready first.
+    fn timeout<F: Future<Output = ()> + Send>(
+        time: Duration,
+        future: F,
+    ) -> impl Future<Output = bool> + Send;
 }
 
 /// Starts a runtime and lets one task through, so that thread creation is not measured.

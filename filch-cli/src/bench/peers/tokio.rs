@@ -1,9 +1,10 @@
 //! tokio: the multi-thread scheduler with every driver enabled.
 
-use super::Peer;
+use super::{Peer, TimerPeer};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
@@ -69,5 +70,15 @@ impl Peer for Tokio {
         F: Future<Output = T> + Send + 'static,
     {
         self.0.block_on(Join(self.0.spawn(future)))
+    }
+}
+
+impl TimerPeer for Tokio {
+    fn sleep_until(at: Instant) -> impl Future<Output = ()> + Send {
+        tokio::time::sleep_until(at.into())
+    }
+
+    async fn timeout<F: Future<Output = ()> + Send>(time: Duration, future: F) -> bool {
+        tokio::time::timeout(time, future).await.is_ok()
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! C1. A sample returns one value per metric of its scenario, in that order; lower is better.
 //! C2. A sample starts its own runtime, and neither its start nor its end is part of a value.
-//! C3. All peers get the same work, the same channels and the same allocator.
+//! C3. All peers get the same work, the same allocator and, unless these are what is measured, the same
+//!     channels.
 //!
 //! Not here: repetition, order and statistics (`runner`, `stats`).
 
@@ -20,7 +21,9 @@ mod ping_pong_oneshot;
 mod skynet_async;
 mod spawn_many_local;
 mod spawn_many_remote;
+mod sync;
 mod task_memory;
+mod timers;
 mod wake_latency;
 mod yield_many;
 
@@ -179,7 +182,8 @@ pub fn catalogue() -> Vec<Entry> {
         entry::<task_memory::TaskMemory>(),
         entry::<hostage::Hostage>(),
     ];
-    [asynchronous, fork::entries(), par::entries(), jobs::entries(), net::entries()].concat()
+    let apart = [timers::entries(), sync::entries(), net::entries()].concat();
+    [asynchronous, apart, fork::entries(), par::entries(), jobs::entries()].concat()
 }
 
 fn entry<S: Scenario>() -> Entry {

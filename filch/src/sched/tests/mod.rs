@@ -23,6 +23,7 @@ mod settle;
 mod sleep;
 mod slot;
 mod steal;
+mod timers;
 
 /// Closed at first; who passes waits until it is open.
 #[derive(Default)]

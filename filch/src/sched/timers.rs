@@ -1,0 +1,264 @@
+//! Whose wheel a timer goes to, and who looks at the wheels when.
+//!
+//! Every regular worker of the I/O lane has a wheel. A timer goes to that of the worker whose thread
+//! registers it; from any other thread, a spare's included, to one in turn.
+//!
+//! M1. A worker looks at its wheel in every step, and sleeps no longer than to the nearest deadline,
+//!     which it reads after it has published that it sleeps. Whoever makes that deadline earlier from
+//!     another thread does so first, and then wakes the worker if it sleeps: one sees the other (I1).
+//! M2. While a worker is awake and its wheel holds a timer, the sentry is armed (Y1). It fires the
+//!     timers of a worker that is stuck or out. A spare, which there is only while somebody is missing,
+//!     looks at all wheels in its steps and before its sleeps.
+//! M3. A step fires at most `timer_budget` timers, so they starve nobody; and there is a look in every
+//!     step, so nobody starves them (K4).
+//!     Sleeps that are shorter than `SHORT_NAP` have a rate: when timers are dense, a worker wakes for
+//!     several at once, a little late, and not for each.
+//! M4. A clock that is moved by hand wakes the workers when it moves, and no sleep has a timeout.
+//! M5. Wheels outlive the runtime with whoever still holds a timer; when it ends, timers that are left
+//!     are woken unfired, so that their futures look for another runtime.
+//!
+//! Not here: the wheel and what a timer is (`timer`).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::shared::{Lane, Shared};
+use super::worker::Worker;
+use crate::base::clock::Listener;
+use crate::base::shim::{AtomicUsize, Ordering};
+use crate::base::sim;
+use crate::task::group::guard_user_code;
+use crate::timer::{Batch, Clock, Expiry, LATEST, NEVER, Timers};
+
+/// Naps for timers that are shorter than this have a rate, one per such time (M3): a wake-up costs some
+/// microseconds, and so at most a twentieth of the processor. Guessed.
+const SHORT_NAP: Duration = Duration::from_micros(200);
+
+/// So many of them may follow each other at once, and be exact. Guessed.
+const BURST: u32 = 8;
+
+/// How the clock of a runtime goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// As parked threads see it: in real time, or in that of the simulation that they are part of.
+    OfThreads,
+    /// Whenever somebody moves it (M4).
+    ByHand,
+}
+
+/// The wheels of a runtime.
+pub(crate) struct Wheels {
+    pub(crate) wheels: Box<[Arc<Timers>]>,
+    /// Whose turn it is to get a timer from elsewhere.
+    turn: AtomicUsize,
+    /// The time zero of the wheels.
+    epoch: Instant,
+    pace: Pace,
+}
+
+impl Wheels {
+    pub(crate) fn new(workers: usize, clock: &Clock) -> Self {
+        let pace = match clock {
+            Clock::Real => Pace::OfThreads,
+            Clock::Manual(clock) => match sim::clock() {
+                Some(simulated) if Arc::ptr_eq(&simulated, clock) => Pace::OfThreads,
+                _ => Pace::ByHand,
+            },
+        };
+        Self {
+            wheels: (0..workers).map(|_| Arc::new(Timers::new())).collect(),
+            turn: AtomicUsize::new(0),
+            epoch: clock.now(),
+            pace,
+        }
+    }
+
+    /// A deadline as the wheels count it; one that is too far is the last, which never comes.
+    pub(crate) fn deadline(&self, at: Instant) -> u64 {
+        self.time(at).min(LATEST)
+    }
+
+    /// A time as the wheels count it, in nanoseconds.
+    pub(crate) fn time(&self, at: Instant) -> u64 {
+        let since = at.saturating_duration_since(self.epoch);
+        since.as_secs().saturating_mul(1_000_000_000).saturating_add(since.subsec_nanos().into())
+    }
+
+    /// How long a thread may sleep whose wheels are due at `nearest`.
+    pub(super) fn nap(&self, nearest: u64, now: Instant) -> Option<Duration> {
+        if nearest >= LATEST {
+            return None;
+        }
+        let left = Duration::from_nanos(nearest.saturating_sub(self.time(now)));
+        match self.pace {
+            Pace::ByHand if !left.is_zero() => None,
+            _ => Some(left),
+        }
+    }
+}
+
+/// A wheel to register a timer with.
+pub(crate) struct Place<'a> {
+    pub(crate) timers: &'a Arc<Timers>,
+    /// Not in the future; may be some steps old.
+    pub(crate) now: u64,
+    number: usize,
+}
+
+impl Shared {
+    /// The wheel for a timer that this thread registers.
+    pub(crate) fn place_timer(&self) -> Place<'_> {
+        let wheels = &self.wheels;
+        // SAFETY: used within this call only.
+        if let Some(worker) = unsafe { Worker::of_runtime(self) }
+            && let Some(number) = worker.wheel()
+        {
+            let now = wheels.time(worker.time());
+            return Place { timers: &wheels.wheels[number], now, number };
+        }
+        // ORDERING: Relaxed, any spread will do.
+        let turn = wheels.turn.fetch_add(1, Ordering::Relaxed);
+        let number = turn % wheels.wheels.len();
+        Place { timers: &wheels.wheels[number], now: wheels.time(self.clock.now()), number }
+    }
+
+    /// Sees to it that somebody looks at a wheel whose nearest deadline has become earlier (M1, M2).
+    pub(crate) fn announce_timer(&self, place: &Place<'_>) {
+        // SAFETY: used within this call only.
+        if let Some(worker) = unsafe { Worker::of_runtime(self) }
+            && worker.wheel() == Some(place.number)
+        {
+            return worker.ensure_watched();
+        }
+        let lane = &self.lanes[0];
+        let id = place.number as u32;
+        if lane.idle.wake_specific(id) {
+            self.unpark(lane.slot_of(id));
+        } else {
+            self.watch(lane);
+        }
+    }
+
+    /// Fires what is due at `now` in a wheel, at most `budget` timers.
+    pub(super) fn fire(&self, timers: &Timers, now: Instant, mut budget: usize) {
+        let now = self.wheels.time(now);
+        if timers.nearest() > now {
+            return;
+        }
+        let mut batch = Batch::new();
+        loop {
+            let expiry = timers.expire(now, &mut budget, &mut batch);
+            for waker in batch.drain() {
+                guard_user_code(|| waker.wake());
+            }
+            if expiry == Expiry::Done || budget == 0 {
+                return;
+            }
+        }
+    }
+
+    /// How long somebody may sleep who looks after these wheels; `None` is for ever.
+    pub(super) fn nap(&self, wheels: &[Arc<Timers>], now: Instant) -> Option<Duration> {
+        let nearest = wheels.iter().map(|timers| timers.nearest()).min();
+        self.wheels.nap(nearest.unwrap_or(NEVER), now)
+    }
+
+    /// The wheel of the worker in a slot of `lane`, unless that is a spare's.
+    pub(super) fn wheel_of(&self, lane: &Lane, slot: usize) -> Option<&Arc<Timers>> {
+        if lane.runs_futures() { self.wheels.wheels.get(slot - lane.range.start) } else { None }
+    }
+
+    /// Subscribes to a clock that is moved by hand (M4).
+    pub(super) fn follow_clock(self: &Arc<Self>) {
+        if let (Pace::ByHand, Clock::Manual(clock)) = (self.wheels.pace, &self.clock) {
+            let me: Arc<dyn Listener> = self.clone();
+            clock.subscribe(Arc::downgrade(&me));
+        }
+    }
+
+    /// M5; no thread is left.
+    pub(super) fn close_wheels(&self) {
+        let mut batch = Batch::new();
+        for timers in &self.wheels.wheels {
+            loop {
+                let expiry = timers.close(&mut batch);
+                for waker in batch.drain() {
+                    guard_user_code(|| waker.wake());
+                }
+                if expiry == Expiry::Done {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+impl Listener for Shared {
+    fn clock_moved(&self) {
+        // First: once somebody is awake, births rely on it for the time.
+        self.tell_time();
+        let lane = &self.lanes[0];
+        // Who lies down after this has taken its lock, and with it seen that the clock moved.
+        let mut sleepers = Vec::new();
+        lane.idle.wake_all(&mut sleepers);
+        for id in sleepers {
+            self.unpark(lane.slot_of(id));
+        }
+    }
+}
+
+impl Worker {
+    /// The number of this worker's own wheel.
+    #[inline]
+    pub(super) fn wheel(&self) -> Option<usize> {
+        let number = self.id() as usize;
+        (self.runs_futures() && number < self.shared().wheels.wheels.len()).then_some(number)
+    }
+
+    /// The wheels that this worker looks after (M1, M2).
+    fn wheels(&self) -> &[Arc<Timers>] {
+        let all = &self.shared().wheels.wheels;
+        match self.wheel() {
+            Some(number) => &all[number..=number],
+            None if self.runs_futures() => all,
+            None => &[],
+        }
+    }
+
+    /// Fires what is due, as of the last look at the clock (M3).
+    #[inline]
+    pub(super) fn fire_timers(&self) {
+        for timers in self.wheels() {
+            if timers.nearest() < LATEST {
+                let budget = self.shared().config.timer_budget;
+                self.shared().fire(timers, self.time(), budget);
+            }
+        }
+    }
+
+    /// How long this worker may sleep, as of the last look at the clock (M1).
+    pub(super) fn nap_for_timers(&self) -> Option<Duration> {
+        self.shared().nap(self.wheels(), self.time()).map(|nap| self.pace_nap(nap))
+    }
+
+    /// Makes a short nap longer if there were too many (M3).
+    fn pace_nap(&self, nap: Duration) -> Duration {
+        if nap.is_zero() || nap >= SHORT_NAP {
+            return nap;
+        }
+        let now = self.time();
+        let spent = self.short_naps.get().max(now);
+        self.short_naps.set(spent + SHORT_NAP);
+        nap.max((spent - now).saturating_sub(BURST * SHORT_NAP))
+    }
+
+    /// Whether this worker wakes for timers as often as its rate allows (M3).
+    pub(super) fn has_dense_timers(&self) -> bool {
+        self.short_naps.get() > self.time() + (BURST / 2) * SHORT_NAP
+    }
+
+    /// Whether a timer depends on this worker (M2).
+    pub(super) fn has_timers(&self) -> bool {
+        self.wheel().is_some_and(|number| self.shared().wheels.wheels[number].nearest() < LATEST)
+    }
+}

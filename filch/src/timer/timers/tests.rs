@@ -1,0 +1,155 @@
+//! A timer's states, one step at a time.
+
+use std::sync::atomic::AtomicUsize as Count;
+use std::task::Wake;
+
+use super::super::wheel::LATEST;
+use super::*;
+
+#[derive(Default)]
+struct Bell(Count);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        // ORDERING: Relaxed, one thread at a time.
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn bell() -> (Arc<Bell>, Waker) {
+    let bell = Arc::new(Bell::default());
+    (bell.clone(), Waker::from(bell))
+}
+
+fn rings(bell: &Bell) -> usize {
+    // ORDERING: Relaxed, one thread at a time.
+    bell.0.load(Ordering::Relaxed)
+}
+
+fn timer() -> Pin<Box<Timer>> {
+    Box::pin(Timer::new())
+}
+
+/// Fires what is due, and returns how many that were.
+fn fire(timers: &Timers, now: u64, mut budget: usize) -> (usize, Expiry) {
+    let mut batch = Batch::new();
+    let expiry = timers.expire(now, &mut budget, &mut batch);
+    (batch.drain().map(Waker::wake).count(), expiry)
+}
+
+#[test]
+fn registered_timer_fires_once_when_due() {
+    let timers = Arc::new(Timers::new());
+    let (bell, waker) = bell();
+    let mut timer = timer();
+    assert_eq!(timer.as_mut().poll(&waker), Polled::Idle);
+    assert_eq!(timer.as_mut().register(&timers, 1 << 20, 0, waker.clone()), Registered::Nearest);
+    assert_eq!(timer.as_mut().poll(&waker), Polled::Waits);
+    assert_eq!(fire(&timers, (1 << 20) - 1, 9), (0, Expiry::Done));
+    assert_eq!(fire(&timers, 1 << 20, 9), (1, Expiry::Done));
+    assert_eq!(fire(&timers, 1 << 30, 9), (0, Expiry::Done));
+    assert_eq!((timer.as_mut().poll(&waker), rings(&bell)), (Polled::Fired, 1));
+    assert_eq!(timers.nearest(), NEVER);
+}
+
+#[test]
+fn a_past_deadline_is_due_at_registration() {
+    let timers = Arc::new(Timers::new());
+    let (bell, waker) = bell();
+    let mut timer = timer();
+    let registered = timer.as_mut().register(&timers, 1 << 20, 1 << 21, waker);
+    assert_eq!(registered, Registered::Due);
+    assert!(timer.is_fired());
+    assert_eq!((rings(&bell), Arc::strong_count(&bell)), (0, 1), "nobody waits, nothing is kept");
+}
+
+#[test]
+fn only_an_earlier_deadline_has_to_be_announced() {
+    let timers = Arc::new(Timers::new());
+    let (_, waker) = bell();
+    let [mut first, mut later, mut earlier] = [timer(), timer(), timer()];
+    let nearest = |timer: &mut Pin<Box<Timer>>, at| {
+        timer.as_mut().register(&timers, at, 0, waker.clone()) == Registered::Nearest
+    };
+    assert!(nearest(&mut first, 2 << 20));
+    assert!(!nearest(&mut later, 3 << 20));
+    assert!(nearest(&mut earlier, 1 << 20));
+    assert_eq!(timers.nearest(), 1 << 20);
+}
+
+#[test]
+fn cancelled_timer_gives_its_waker_back_and_asks_for_one_look() {
+    let timers = Arc::new(Timers::new());
+    let (bell, waker) = bell();
+    let mut timer = timer();
+    let _ = timer.as_mut().register(&timers, 1 << 20, 0, waker.clone());
+    assert!(timer.as_mut().cancel().is_some_and(|back| back.will_wake(&waker)));
+    assert!(timer.as_mut().cancel().is_none());
+    assert_eq!((fire(&timers, 1 << 30, 9).0, rings(&bell)), (0, 0));
+    assert_eq!(timers.nearest(), NEVER);
+    assert_eq!(timer.as_mut().poll(&waker), Polled::Idle);
+}
+
+#[test]
+fn the_last_waker_is_woken() {
+    let timers = Arc::new(Timers::new());
+    let ((old, old_waker), (new, new_waker)) = (bell(), bell());
+    let mut timer = timer();
+    let _ = timer.as_mut().register(&timers, 1 << 20, 0, old_waker);
+    assert_eq!(timer.as_mut().poll(&new_waker), Polled::Waits);
+    assert_eq!(Arc::strong_count(&old), 1, "the old waker was dropped");
+    assert_eq!(fire(&timers, 1 << 20, 9).0, 1);
+    assert_eq!((rings(&old), rings(&new)), (0, 1));
+}
+
+#[test]
+fn a_look_fires_no_more_than_its_budget() {
+    let timers = Arc::new(Timers::new());
+    let (bell, waker) = bell();
+    let mut all: Vec<_> = (0..100).map(|_| timer()).collect();
+    for timer in &mut all {
+        let _ = timer.as_mut().register(&timers, 1 << 20, 0, waker.clone());
+    }
+    assert_eq!(fire(&timers, 1 << 20, 5), (5, Expiry::More));
+    assert!(timers.nearest() <= 1 << 20, "there is more to do");
+    assert_eq!(fire(&timers, 1 << 20, 1000), (Batch::SIZE, Expiry::More));
+    while fire(&timers, 1 << 20, 7).1 == Expiry::More {}
+    assert_eq!(rings(&bell), 100);
+    assert_eq!(timers.nearest(), NEVER);
+}
+
+#[test]
+fn timers_of_a_closed_wheel_are_woken_unfired() {
+    let timers = Arc::new(Timers::new());
+    let (bell, waker) = bell();
+    let mut all: Vec<_> = (0..50).map(|_| timer()).collect();
+    for (i, timer) in all.iter_mut().enumerate() {
+        let deadline = if i % 2 == 0 { LATEST } else { 1 << (20 + i % 30) };
+        let _ = timer.as_mut().register(&timers, deadline, 0, waker.clone());
+    }
+    let mut batch = Batch::new();
+    loop {
+        let expiry = timers.close(&mut batch);
+        batch.drain().for_each(Waker::wake);
+        if expiry == Expiry::Done {
+            break;
+        }
+    }
+    assert_eq!(rings(&bell), 50);
+    assert!(all.iter_mut().all(|timer| timer.as_mut().poll(&waker) == Polled::Idle));
+    drop(timers);
+    drop(all);
+    drop(waker);
+    assert_eq!(Arc::strong_count(&bell), 1);
+}
+
+#[test]
+fn a_timer_may_be_dropped_on_another_thread_after_its_wheel() {
+    let timers = Arc::new(Timers::new());
+    let (bell, waker) = bell();
+    let mut timer = timer();
+    let _ = timer.as_mut().register(&timers, 1 << 20, 0, waker);
+    drop(timers);
+    std::thread::spawn(move || drop(timer)).join().unwrap();
+    assert_eq!(Arc::strong_count(&bell), 1);
+}
