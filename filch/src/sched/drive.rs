@@ -21,7 +21,7 @@ use crate::base::shim::Ordering;
 use crate::config::{Config, IoBackend};
 use crate::error::BuildError;
 use crate::io::batch::Batch;
-use crate::io::driver::{Driver, Ending, Kind};
+use crate::io::driver::{Driver, Ending, Kind, Tasks};
 use crate::io::engine::{Closure, Engine, Hooks};
 use crate::io::uring::Mode;
 
@@ -220,6 +220,14 @@ impl Worker {
         }
     }
 
+    /// Tells others that this worker visits its driver, and whether it has time for more.
+    pub(super) fn note_visit(&self) {
+        if self.drives() {
+            let much = self.slot().ring.len() >= HELD_BACK;
+            self.driver().note_visit(if much { Tasks::Many } else { Tasks::Few });
+        }
+    }
+
     /// Whether a visit to the driver would bring something.
     pub(super) fn sees_completions(&self) -> bool {
         self.drives() && self.driver().sees_completions()
@@ -250,6 +258,7 @@ impl Worker {
         self.delivering.set(true);
         tell(&mut **self.core.borrow_mut());
         self.delivering.set(false);
+        self.note_visit();
         if self.held_back.get() && self.slot().ring.len() >= HELD_BACK {
             self.share_held_back();
         }

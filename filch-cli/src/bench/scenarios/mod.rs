@@ -1,5 +1,5 @@
 //! Scenarios: what is measured. Written once each for all runtimes that can run it: async ones for
-//! every `Peer`, the rest for every `Pool`.
+//! every `Peer`, those of sockets for every `Server`, the rest for every `Pool`.
 //!
 //! C1. A sample returns one value per metric of its scenario, in that order; lower is better.
 //! C2. A sample starts its own runtime, and neither its start nor its end is part of a value.
@@ -14,6 +14,7 @@ mod fork;
 mod hostage;
 mod idle_cpu;
 mod jobs;
+mod net;
 mod par;
 mod ping_pong;
 mod ping_pong_oneshot;
@@ -181,7 +182,7 @@ pub fn catalogue() -> Vec<Entry> {
         entry::<task_memory::TaskMemory>(),
         entry::<hostage::Hostage>(),
     ];
-    let apart = [timers::entries(), sync::entries()].concat();
+    let apart = [timers::entries(), sync::entries(), net::entries()].concat();
     [asynchronous, apart, fork::entries(), par::entries(), jobs::entries()].concat()
 }
 
