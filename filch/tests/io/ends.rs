@@ -80,12 +80,12 @@ on_each_backend! {
         let address = listener.local_addr().unwrap();
         let runtime = on.runtime();
         let (begun, has_begun) = mpsc::channel();
-        runtime.spawn(async move {
+        drop(runtime.spawn(async move {
             let client = TcpStream::connect(address).await.unwrap();
             begin(pin!(client.write_all(pattern(0, 16 << 20)))).await;
             begun.send(()).unwrap();
             std::future::pending::<()>().await;
-        });
+        }));
         let (_peer, _) = listener.accept().unwrap();
         has_begun.recv().unwrap();
         runtime.shutdown(Shutdown::Abort);
