@@ -83,6 +83,14 @@ pub(crate) enum Caller {
     Other,
 }
 
+/// Who performs an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Performer {
+    Ring,
+    /// A call on a thread that may block, made by the engine: the driver only knows of it.
+    Call,
+}
+
 /// Why a driver did not take an operation.
 #[derive(Debug)]
 pub(crate) enum Refused {
@@ -193,12 +201,13 @@ impl Driver {
         caller: Caller,
         kind: Kind,
         request: &Request,
+        performer: Performer,
         waker: Waker,
     ) -> Result<Key, Refused> {
         let mut state = self.open(self.lock(), kind)?;
         let State { slots, backend } = &mut *state;
         let key = slots.insert(waker);
-        if let Backend::Uring(uring) = backend {
+        if let (Performer::Ring, Backend::Uring(uring)) = (performer, backend) {
             uring.start(request, key);
         }
         self.count(&state);
@@ -217,17 +226,19 @@ impl Driver {
         caller: Caller,
         kind: Kind,
         request: &Request,
+        performer: Performer,
         late: Box<dyn Late>,
-    ) -> Result<(), Box<dyn Late>> {
+    ) -> Result<Key, Box<dyn Late>> {
         let Ok(mut state) = self.open(self.lock(), kind) else { return Err(late) };
         let State { slots, backend } = &mut *state;
-        let Backend::Uring(uring) = backend else { return Err(late) };
         let key = slots.insert_orphan(late);
-        uring.start(request, key);
+        if let (Performer::Ring, Backend::Uring(uring)) = (performer, backend) {
+            uring.start(request, key);
+        }
         self.count(&state);
         drop(state);
         self.wake_if(caller);
-        Ok(())
+        Ok(key)
     }
 
     /// As `start`, of an operation with many completions.

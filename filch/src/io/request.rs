@@ -11,6 +11,7 @@
 
 use std::os::fd::RawFd;
 
+use super::files::FileRequest;
 use super::readiness::Direction;
 use super::sys;
 
@@ -37,6 +38,8 @@ pub(crate) enum Request {
     Pause { time: *const libc::timespec },
     /// Whether a descriptor is ready.
     Poll { fd: RawFd, direction: Direction },
+    /// Something about files.
+    File(FileRequest),
 }
 
 /// What a receive tries first.
@@ -64,7 +67,7 @@ impl Request {
                 Some(Direction::Write)
             }
             Self::Poll { direction, .. } => Some(*direction),
-            Self::Pause { .. } => None,
+            Self::Pause { .. } | Self::File(_) => None,
         }
     }
 
@@ -84,6 +87,7 @@ impl Request {
                 Self::Connect { fd, addr, len } => sys::connect(fd, addr, len),
                 Self::Poll { .. } => 0,
                 Self::Pause { time } => sys::pause(time),
+                Self::File(request) => request.call(),
                 Self::RecvMany { .. } => -libc::EOPNOTSUPP,
             }
         }
