@@ -55,13 +55,12 @@ struct Spot {
 impl Spot {
     /// The offset behind the first `done` bytes, for the kernel.
     fn offset(&self, handle: &Handle, way: Way, done: usize) -> io::Result<u64> {
-        let kernels = match handle.position {
-            Position::Cursor => false,
-            Position::Append => way == Way::Write,
-            Position::None => true,
-        };
-        if self.turn.is_some() && kernels {
-            return Ok(HERE);
+        match (&self.turn, handle.position) {
+            (Some(_), Position::None) => return Ok(HERE),
+            (Some(_), Position::Append) if way == Way::Write => return Ok(HERE),
+            // A ring would read or write all the same.
+            (None, Position::None) => return Err(io::Error::from_raw_os_error(libc::ESPIPE)),
+            _ => {}
         }
         let offset = self.start.checked_add(done as u64);
         let offset = offset.filter(|&offset| i64::try_from(offset).is_ok());

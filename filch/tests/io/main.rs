@@ -3,6 +3,9 @@
 mod backend;
 mod cancel;
 mod ends;
+mod files;
+mod files_faults;
+mod files_random;
 mod lanes;
 mod limits;
 mod streams;

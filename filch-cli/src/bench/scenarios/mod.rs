@@ -9,6 +9,7 @@
 
 mod chained_spawn;
 mod countdown;
+mod files;
 mod fork;
 mod hostage;
 mod idle_cpu;
@@ -178,7 +179,7 @@ pub fn catalogue() -> Vec<Entry> {
         entry::<task_memory::TaskMemory>(),
         entry::<hostage::Hostage>(),
     ];
-    [asynchronous, fork::entries(), par::entries(), jobs::entries()].concat()
+    [asynchronous, files::entries(), fork::entries(), par::entries(), jobs::entries()].concat()
 }
 
 fn entry<S: Scenario>() -> Entry {
