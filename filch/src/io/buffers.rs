@@ -26,7 +26,7 @@ use crate::base::shim::{Mutex, Ordering, RawAtomicU16};
 const COUNT: u16 = 128;
 
 /// Bytes of each. Guessed.
-const SIZE: usize = 16 * 1024;
+const SIZE: usize = 32 * 1024;
 
 /// What a ring of buffers has to be aligned to.
 const PAGE: usize = 4096;

@@ -132,6 +132,17 @@ impl Engine {
         !self.chain.is_empty()
     }
 
+    /// Whether any operation was ever started.
+    pub(crate) fn is_used(&self) -> bool {
+        self.found.get().is_some()
+    }
+
+    /// Whether every visit to a driver is a system call.
+    #[inline]
+    pub(crate) fn visits_cost(&self) -> bool {
+        self.found.get().is_some_and(|found| found.kind == Kind::Epoll)
+    }
+
     /// What the drivers are made of (G1).
     pub(crate) fn find(&self) -> io::Result<&Found> {
         if let Some(found) = self.found.get() {
@@ -187,6 +198,12 @@ impl Engine {
     /// Whether the calling thread owns the driver.
     fn caller(&self, driver: usize) -> Caller {
         if self.here() == Some(driver) { Caller::Owner } else { Caller::Other }
+    }
+
+    /// Whether an operation that a call might perform at once is better left to the ring, where it is
+    /// submitted together with others.
+    pub(crate) fn prefers_ring(&self) -> bool {
+        self.here().is_some_and(|own| self.drivers[own].is_crowded())
     }
 
     /// A regular driver, each in turn (G2).

@@ -70,6 +70,8 @@ pub(crate) struct Plan {
     pub(crate) fetch: bool,
     /// The queue has completions.
     pub(crate) ready: bool,
+    /// There are more to submit than the queue holds.
+    pub(crate) full: bool,
 }
 
 impl Uring {
@@ -153,7 +155,8 @@ impl Uring {
         let queue = self.ring.submission();
         let (submit, fetch) = (queue.len() as u32, queue.taskrun() || queue.cq_overflow());
         drop(queue);
-        Plan { fd, submit, fetch, ready: !self.ring.completion().is_empty() }
+        let ready = !self.ring.completion().is_empty();
+        Plan { fd, submit, fetch, ready, full: self.is_full() }
     }
 
     /// Takes up to `budget` completions off the queue; returns how many.

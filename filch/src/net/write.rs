@@ -5,8 +5,9 @@
 //! W2. A write that is dropped before its first byte has not happened. One that is dropped later runs
 //!     to its end: what is left of it keeps the line, the bytes and the socket.
 //! W3. A line that is let go wakes all who wait for it; the first to come takes it.
-//! W4. A write is tried by a call first: most sockets take it at once, and a ring would only add to
-//!     that. What does not fit is left to the ring, whole (`MSG_WAITALL`), or waits for readiness.
+//! W4. A write is tried by a call first, because most sockets take it at once; but a worker that
+//!     many writes come from collects them for its ring. What does not fit is left to the ring, whole
+//!     (`MSG_WAITALL`), or waits for readiness.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -401,7 +402,9 @@ impl<B: IoBuf + Unpin> Future for Write<'_, B> {
                         this.stage = Stage::Start(buf);
                         return Poll::Pending;
                     }
-                    match this.try_now(&buf) {
+                    let descriptor = &this.socket.descriptor;
+                    let ring = !descriptor.tells_readiness() && descriptor.engine().prefers_ring();
+                    match if ring { None } else { this.try_now(&buf) } {
                         Some(result) => return this.end(result, buf),
                         None => this.begin_send(buf),
                     }

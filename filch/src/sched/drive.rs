@@ -6,14 +6,18 @@
 //!     evacuation when a spare is not needed any more. So no thread ends with operations in flight.
 //! A3. While a worker has operations in flight and is awake, the sentry watches, because completions
 //!     depend on it.
+//! A4. A regular worker without work looks after a neighbour that has been inside one task for a while,
+//!     long before the sentry does: it visits the neighbour's driver. It lives as long as the runtime,
+//!     so it may submit there.
 
 use std::sync::{Arc, Weak};
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::core::{EventCore, ParkCore};
 use super::shared::{CoreFactory, Lane, Shared, Slot};
 use super::worker::Worker;
+use crate::base::shim::Ordering;
 use crate::config::{Config, IoBackend};
 use crate::error::BuildError;
 use crate::io::batch::Batch;
@@ -23,6 +27,19 @@ use crate::io::uring::Mode;
 
 /// Runs a closure on a thread for what blocks, as a task of the runtime.
 pub(crate) type Offload = fn(&Shared, Closure);
+
+/// How long a neighbour may be inside a task before others visit its driver. Guessed: longer than most
+/// polls take, and a fraction of the sentry's period.
+const SUSPICIOUS: Duration = Duration::from_micros(300);
+
+/// A neighbour inside a task (A4).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Suspect {
+    slot: usize,
+    /// Its beat, and when that was first seen.
+    beat: u64,
+    since: Instant,
+}
 
 /// A driver as the place where its slot's thread parks.
 struct DriverCore {
@@ -41,6 +58,14 @@ impl EventCore for DriverCore {
 
     fn waker(&self) -> Waker {
         Waker::from(self.driver.clone())
+    }
+}
+
+impl Suspect {
+    /// Whether it is inside the same task.
+    fn is_still(&self, shared: &Shared) -> bool {
+        // ORDERING: Relaxed, as in `find_suspect`.
+        shared.slots[self.slot].beat.load(Ordering::Relaxed) == self.beat
     }
 }
 
@@ -137,9 +162,48 @@ impl Worker {
         }
     }
 
+    /// Visits the driver of a neighbour that seems stuck (A4); whether that has brought anything.
+    pub(super) fn looks_after_drivers(&self) -> bool {
+        let lane = self.lane();
+        if !self.runs_futures() || lane.width() < 2 || self.is_spare() || !self.shared().engine.is_used() {
+            return false;
+        }
+        let Some(suspect) = self.suspect.get().filter(|suspect| suspect.is_still(self.shared()))
+        else {
+            self.suspect.set(self.find_suspect());
+            return false;
+        };
+        if self.shared().clock.now().saturating_duration_since(suspect.since) < SUSPICIOUS {
+            return false;
+        }
+        let slot = &self.shared().slots[suspect.slot];
+        let driver = self.shared().engine.driver(slot.info.index);
+        let told = if driver.is_active() { driver.visit(&mut Batch::new()) } else { 0 };
+        slot.counters.rescues.add_shared(told as u64);
+        told > 0
+    }
+
+    /// A neighbour inside a task, whose driver has something to do.
+    fn find_suspect(&self) -> Option<Suspect> {
+        let (shared, lane) = (self.shared(), self.lane());
+        let start = self.suspect.get().map_or(0, |last| last.slot + 1 - lane.range.start);
+        (0..lane.width()).map(|i| lane.range.start + (start + i) % lane.width()).find_map(|slot| {
+            // ORDERING: Relaxed, readings of different times are compared.
+            let beat = shared.slots[slot].beat.load(Ordering::Relaxed);
+            let busy = slot != self.index() && beat % 2 == 1 && !lane.is_guest(slot);
+            let active = busy && shared.engine.driver(shared.slots[slot].info.index).is_active();
+            active.then(|| Suspect { slot, beat, since: shared.clock.now() })
+        })
+    }
+
     /// Whether operations of this worker are in flight.
     pub(super) fn drives(&self) -> bool {
         self.runs_futures() && self.driver().is_active()
+    }
+
+    /// Whether a visit to the driver would bring something.
+    pub(super) fn sees_completions(&self) -> bool {
+        self.drives() && self.driver().sees_completions()
     }
 
     fn driver(&self) -> &Driver {

@@ -50,8 +50,9 @@ impl Worker {
 
     /// After the park.
     pub(super) fn get_up(&self, ticket: Ticket) {
-        self.wakes_up();
-        self.resumed(self.lane().idle.resume(ticket));
+        let resumed = self.lane().idle.resume(ticket);
+        self.wakes_up(resumed.cause);
+        self.resumed(resumed);
     }
 
     /// The second look (P1).

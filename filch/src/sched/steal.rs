@@ -8,7 +8,8 @@
 //! X2. The stop is read between tries.
 //! X3. A worker that holds no right to search (the limit is reached) does not explore.
 //! X4. How many tries with a pause follow, up to `explore_yields`, is learnt by thieves of futures: half as many after a
-//!     search that found nothing, more after one that did or a sleep that was too short to pay.
+//!     search that found nothing, more after one that did or a sleep that was too short to pay, because
+//!     somebody ended it for work. Completions are no such work: they come to the kernel first.
 //! X5. A job is stolen once it has lain for a moment (`is_ripe`): a theft costs thief and owner a
 //!     microsecond each, which a job that its owner is about to take back is not worth. Jobs below one
 //!     that was seen so are ripe too, and so is everything for a thief that was woken for it; but
@@ -55,6 +56,11 @@ impl Worker {
     /// Looks for work beyond the own queues, which are empty.
     pub(crate) fn explore(&self) -> Found {
         let lane = self.lane();
+        if self.looks_after_drivers()
+            && let Some(task) = self.next_local()
+        {
+            return Found::Task(task);
+        }
         if !self.searching.get() {
             if !lane.idle.try_search(lane.searchers) {
                 return self.found_low();
@@ -104,6 +110,10 @@ impl Worker {
     fn linger(&self) -> Found {
         for _ in 0..self.patience.get() {
             pause();
+            if self.sees_completions() {
+                // No find: what is there is this worker's own, and comes with the next step.
+                return Found::Nothing;
+            }
             if let Some(found) = self.probe(self.random_victim(), true) {
                 self.gain_patience();
                 return found;

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::core::EventCore;
+use super::drive::Suspect;
 use super::shared::{Lane, Phase, Shared, Slot, lock};
 use crate::base::rng::Rng;
 use crate::base::shim::Ordering;
@@ -92,6 +93,8 @@ pub(crate) struct Worker {
     pub(crate) brief: Cell<u32>,
     /// This worker was woken for work that it has not looked for yet (X5 of `steal`).
     pub(crate) woken: Cell<bool>,
+    /// A neighbour that was inside a task when this worker last looked (A4 of `drive`).
+    pub(crate) suspect: Cell<Option<Suspect>>,
     /// K3.
     pub(crate) searching: Cell<bool>,
     /// Whether the idle set counts this worker at all.
@@ -102,6 +105,8 @@ pub(crate) struct Worker {
     private: RefCell<VecDeque<RawTask>>,
     /// Pinned tasks that are alive; each holds a clone.
     pins: Rc<()>,
+    /// When the event core was last visited: time and tick.
+    visited: Cell<(Instant, u64)>,
     /// When the worker last woke, fell asleep or told the time.
     since: Cell<Instant>,
     aborting: Cell<bool>,
@@ -135,11 +140,13 @@ impl Worker {
             ripe: Cell::new((usize::MAX, 0)),
             brief: Cell::new(0),
             woken: Cell::new(false),
+            suspect: Cell::new(None),
             searching: Cell::new(false),
             in_lane: Cell::new(false),
             armed: Cell::new(false),
             private: RefCell::new(VecDeque::new()),
             pins: Rc::new(()),
+            visited: Cell::new((shared.clock.now(), 0)),
             since: Cell::new(shared.clock.now()),
             aborting: Cell::new(false),
             forking: Cell::new(0),
@@ -340,7 +347,21 @@ impl Worker {
     }
 
     fn events(&self) {
+        if self.may_skip_visit() {
+            return;
+        }
+        self.visited.set((self.since.get(), self.tick.get()));
         self.core.borrow_mut().poll();
+    }
+
+    /// Whether the visit to a driver that costs a system call each time can wait: there were one or a
+    /// park a moment ago, and a worker that has nothing else to do parks there (K4).
+    fn may_skip_visit(&self) -> bool {
+        let ((at, tick), now) = (self.visited.get(), self.since.get());
+        self.runs_futures
+            && self.shared.engine.visits_cost()
+            && now.saturating_duration_since(at) < IO_AGE
+            && self.tick.get() - tick < self.shared.config.io_interval as u64
     }
 
     /// Whether completions have waited for so long that they come before the next task (K4).
@@ -609,10 +630,10 @@ impl Worker {
         counters.parks.add(1);
     }
 
-    pub(crate) fn wakes_up(&self) {
+    pub(crate) fn wakes_up(&self, cause: idle::Cause) {
         let now = self.shared.tell_time();
         let slept = now.saturating_duration_since(self.since.replace(now));
-        if slept < SHORT_SLEEP {
+        if slept < SHORT_SLEEP && cause == idle::Cause::Chosen {
             self.gain_patience();
         }
     }

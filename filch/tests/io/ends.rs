@@ -1,1 +1,112 @@
-//! To come.
+//! The end of a runtime, with operations in flight.
+
+use std::pin::pin;
+use std::sync::mpsc;
+
+use filch::Shutdown;
+use filch::net::{TcpListener, TcpStream};
+
+use crate::{begin, descriptors, eventually, on_each_backend, pair, pattern, poll_once};
+
+on_each_backend! {
+    fn a_read_that_outlives_its_runtime_fails(on) {
+        let runtime = on.runtime();
+        let (client, server) = runtime.block_on(pair()).unwrap();
+        let (begun, has_begun) = mpsc::channel();
+        let reader = std::thread::spawn(move || {
+            futures_lite::future::block_on(async {
+                let mut read = pin!(server.read(vec![0; 8]));
+                begin(read.as_mut()).await;
+                begun.send(()).unwrap();
+                let (result, buf) = read.await;
+                assert_eq!(buf.len(), 8);
+                assert!(result.is_err());
+                // And whatever is begun later.
+                assert!(server.read(buf).await.0.is_err());
+                assert!(server.recv().await.is_err());
+            });
+        });
+        has_begun.recv().unwrap();
+        drop(runtime);
+        reader.join().unwrap();
+        drop(client);
+    }
+
+    fn a_socket_may_be_dropped_after_its_runtime(on) {
+        let runtime = on.runtime();
+        let (client, server) = runtime.block_on(pair()).unwrap();
+        let chunk = runtime.block_on(async {
+            client.write_all(b"kept").await.0.unwrap();
+            let chunk = server.recv().await.unwrap().unwrap();
+            begin(pin!(server.recv())).await;
+            chunk
+        });
+        drop(runtime);
+        assert_eq!(&chunk[..], b"kept");
+        drop((client, server));
+        drop(chunk);
+    }
+
+    fn nothing_is_left_of_a_runtime_that_ends_in_the_middle(on) {
+        let _alone = crate::alone();
+        drop(on.runtime().block_on(pair()));
+        let before = descriptors();
+        for how in [Shutdown::Abort, Shutdown::DrainFor(std::time::Duration::ZERO)] {
+            let runtime = on.runtime();
+            let (begun, has_begun) = mpsc::channel();
+            for _ in 0..20 {
+                let begun = begun.clone();
+                runtime.spawn(async move {
+                    let (client, server) = pair().await.unwrap();
+                    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                    filch::spawn(async move { listener.accept().await.map(drop) }).detach();
+                    let mut write = pin!(client.write_all(pattern(0, 16 << 20)));
+                    begin(write.as_mut()).await;
+                    let _ = poll_once(pin!(server.recv())).await;
+                    begin(pin!(client.read(vec![0; 8]))).await;
+                    begun.send(()).unwrap();
+                    let _ = client.read(vec![0; 100]).await;
+                    write.await.0.unwrap();
+                });
+            }
+            (0..20).for_each(|_| has_begun.recv().unwrap());
+            runtime.shutdown(how);
+        }
+        eventually(|| descriptors() <= before);
+    }
+
+    fn a_thousand_connections_come_and_go_while_it_ends(on) {
+        let _alone = crate::alone();
+        let before = descriptors();
+        let runtime = on.runtime();
+        let (begun, has_begun) = mpsc::channel();
+        runtime.spawn(async move {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            filch::spawn(async move {
+                while let Ok((stream, _)) = listener.accept().await {
+                    filch::spawn(async move {
+                        while let Ok(Some(chunk)) = stream.recv().await {
+                            if stream.write_all(chunk).await.0.is_err() {
+                                return;
+                            }
+                        }
+                    })
+                    .detach();
+                }
+            })
+            .detach();
+            for round in 0..1000 {
+                let Ok(stream) = TcpStream::connect(address).await else { return };
+                let _ = stream.write_all(pattern(round, 32)).await;
+                let _ = stream.read_exact(vec![0; 32]).await;
+                if round == 100 {
+                    begun.send(()).unwrap();
+                }
+            }
+        });
+        has_begun.recv().unwrap();
+        runtime.shutdown(Shutdown::Abort);
+        eventually(|| descriptors() <= before);
+    }
+}

@@ -16,10 +16,11 @@ mod support;
 #[path = "../it/watchdog.rs"]
 mod watchdog;
 
+use std::cell::Cell;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::Mutex;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::task::Poll;
 
 use filch::net::{TcpListener, TcpStream};
@@ -59,11 +60,25 @@ pub(crate) use on_each_backend;
 #[derive(Clone, Copy)]
 pub struct On(IoBackend);
 
-/// Tests that count descriptors or take many run alone.
-static ALONE: Mutex<()> = Mutex::new(());
+/// Tests that count descriptors run alone.
+static ALONE: RwLock<()> = RwLock::new(());
+
+thread_local! {
+    static BESIDE: Cell<Option<RwLockReadGuard<'static, ()>>> = const { Cell::new(None) };
+}
 
 fn run(backend: IoBackend, situation: fn(On)) {
-    watched(move |_| situation(On(backend)));
+    watched(move |_| {
+        BESIDE.set(Some(ALONE.read().unwrap_or_else(PoisonError::into_inner)));
+        situation(On(backend));
+        BESIDE.set(None);
+    });
+}
+
+/// No other test runs beside this one from now on.
+pub fn alone() -> RwLockWriteGuard<'static, ()> {
+    BESIDE.set(None);
+    ALONE.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl On {
@@ -131,4 +146,19 @@ pub fn pattern(from: usize, len: usize) -> Vec<u8> {
 /// Open descriptors of this process.
 pub fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// Waits until something that has been sent on the other side is there, and so is what came before.
+pub async fn settle(stream: &TcpStream) {
+    stream.read(vec![0; 1]).await.0.unwrap();
+}
+
+/// Waits for what another thread is about to do.
+#[track_caller]
+pub fn eventually(done: impl Fn() -> bool) {
+    let begin = std::time::Instant::now();
+    while !done() {
+        assert!(begin.elapsed() < std::time::Duration::from_secs(30), "it never happened");
+        std::thread::yield_now();
+    }
 }

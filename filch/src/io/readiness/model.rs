@@ -1,0 +1,95 @@
+//! Readiness in every interleaving: a caller that finds nothing, and news that come meanwhile.
+
+use std::sync::atomic::{AtomicUsize as Count, Ordering::Relaxed as AnyOrder};
+use std::task::{Wake, Waker};
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::{Direction, Look, News, Readiness};
+use crate::base::shim::{AtomicUsize, Ordering};
+
+/// Counts its wakes; no part of what is modelled.
+#[derive(Default)]
+struct Wakes(Count);
+
+impl Wake for Wakes {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.fetch_add(1, AnyOrder);
+    }
+}
+
+/// Reads as a future does: until there is something, or it is told that it will be woken.
+fn read_or_wait(readiness: &Readiness, bytes: &AtomicUsize, waker: &Waker) -> bool {
+    loop {
+        match readiness.look(Direction::Read) {
+            Look::Closed => return true,
+            Look::Blocked if readiness.wait(Direction::Read, waker) => return false,
+            Look::Blocked => {}
+            Look::Ready(seen) => {
+                // ORDERING: Acquire pairs with the Release below: the system's own order.
+                if bytes.load(Ordering::Acquire) > 0 {
+                    return true;
+                }
+                readiness.clear(Direction::Read, seen);
+            }
+        }
+    }
+}
+
+fn told(news: News, arrives: bool) {
+    loom::model(move || {
+        let shared = Arc::new((Readiness::new(), AtomicUsize::new(0)));
+        let teller = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                if arrives {
+                    // ORDERING: Release pairs with the Acquire above.
+                    shared.1.store(1, Ordering::Release);
+                }
+                let mut woken = Vec::new();
+                shared.0.tell(news, &mut woken);
+                woken.into_iter().for_each(Waker::wake);
+            })
+        };
+        let wakes = std::sync::Arc::new(Wakes::default());
+        let waker = Waker::from(wakes.clone());
+        let done = read_or_wait(&shared.0, &shared.1, &waker);
+        teller.join().unwrap();
+        if !done {
+            assert_eq!(wakes.0.load(AnyOrder), 1, "it waits, and nobody will wake it");
+            assert!(read_or_wait(&shared.0, &shared.1, &waker));
+        }
+    });
+}
+
+#[test]
+fn loom_news_during_a_call_that_finds_nothing_are_not_lost() {
+    told(News::READ, true);
+}
+
+#[test]
+fn loom_the_end_of_the_driver_reaches_who_waits() {
+    told(News::CLOSED, false);
+}
+
+#[test]
+fn loom_clearing_one_direction_keeps_the_other() {
+    loom::model(|| {
+        let readiness = Arc::new(Readiness::new());
+        let other = {
+            let readiness = readiness.clone();
+            thread::spawn(move || {
+                if let Look::Ready(seen) = readiness.look(Direction::Write) {
+                    readiness.clear(Direction::Write, seen);
+                }
+            })
+        };
+        if let Look::Ready(seen) = readiness.look(Direction::Read) {
+            readiness.clear_short(Direction::Read, seen);
+        }
+        other.join().unwrap();
+        assert_eq!(readiness.look(Direction::Read), Look::Blocked);
+        assert_eq!(readiness.look(Direction::Write), Look::Blocked);
+    });
+}

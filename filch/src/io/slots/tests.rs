@@ -1,0 +1,144 @@
+//! Operations and streams against what a list of events should come to.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+
+use super::*;
+
+#[derive(Default)]
+struct Taken(Mutex<Vec<i32>>);
+
+impl Dispose for Taken {
+    fn dispose(&self, completion: Completion) {
+        self.0.lock().unwrap().push(completion.result);
+    }
+}
+
+struct Last(Arc<AtomicUsize>);
+
+impl Late for Last {
+    fn finish(self: Box<Self>, completion: Completion) {
+        self.0.fetch_add(completion.result as usize, Ordering::Relaxed);
+    }
+}
+
+fn waker() -> Waker {
+    Waker::noop().clone()
+}
+
+fn more(result: i32) -> Completion {
+    Completion { result, flags: MORE }
+}
+
+fn last(result: i32) -> Completion {
+    Completion { result, flags: 0 }
+}
+
+fn tell(slots: &mut Slots, key: Key, completion: Completion) -> Then {
+    let (told, then) = slots.complete(key, completion, &mut Vec::new());
+    match told {
+        Told::Waiters => {}
+        Told::Late(late, completion) => late.finish(completion),
+        Told::Dispose(dispose, completion) => dispose.dispose(completion),
+    }
+    then
+}
+
+fn next(slots: &mut Slots, key: Key) -> Next {
+    slots.poll_stream(key, &waker(), &mut Some(waker()))
+}
+
+#[test]
+fn a_result_is_taken_once_and_its_place_used_again() {
+    let mut slots = Slots::default();
+    let key = slots.insert(waker());
+    assert_eq!(slots.poll(key, &waker(), &mut Some(waker())), Polled::Pending);
+    let _ = tell(&mut slots, key, last(5));
+    assert_eq!(slots.poll(key, &waker(), &mut None), Polled::Done(last(5)));
+    assert_eq!(slots.len(), 0);
+    let again = slots.insert(waker());
+    assert_ne!(again, key, "another generation");
+    // A completion for the old one, however late, is nobody's.
+    let _ = tell(&mut slots, key, last(9));
+    assert_eq!(slots.poll(again, &waker(), &mut Some(waker())), Polled::Pending);
+}
+
+#[test]
+fn another_waker_is_asked_for_and_the_old_one_handed_out() {
+    let mut slots = Slots::default();
+    let key = slots.insert(waker());
+    let other = Waker::from(Arc::new(Flag));
+    assert_eq!(slots.poll(key, &other, &mut None), Polled::WantsWaker);
+    let mut clone = Some(other.clone());
+    assert_eq!(slots.poll(key, &other, &mut clone), Polled::Pending);
+    assert!(clone.is_some_and(|old| old.will_wake(Waker::noop())));
+}
+
+struct Flag;
+
+impl std::task::Wake for Flag {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[test]
+fn an_orphan_ends_with_its_completion() {
+    let mut slots = Slots::default();
+    let count = Arc::new(AtomicUsize::new(0));
+    let key = slots.insert(waker());
+    let (abandoned, _) = slots.abandon(key, Box::new(Last(count.clone())));
+    assert!(matches!(abandoned, Abandoned::InFlight));
+    assert_eq!(slots.in_flight(), [key]);
+    let _ = tell(&mut slots, key, last(3));
+    assert_eq!((count.load(Ordering::Relaxed), slots.len()), (3, 0));
+}
+
+#[test]
+fn a_stream_keeps_its_order_and_stops_at_its_cap() {
+    let mut slots = Slots::default();
+    let key = slots.insert_stream(3);
+    assert_eq!(next(&mut slots, key), Next::Pending);
+    assert_eq!(tell(&mut slots, key, more(1)), Then::Nothing);
+    assert_eq!(tell(&mut slots, key, more(2)), Then::Nothing);
+    assert_eq!(tell(&mut slots, key, more(3)), Then::Stop);
+    // One that was on its way; it is not stopped twice.
+    assert_eq!(tell(&mut slots, key, more(4)), Then::Nothing);
+    assert_eq!(tell(&mut slots, key, last(CANCELED)), Then::Nothing);
+    for result in [1, 2, 3, 4] {
+        assert_eq!(next(&mut slots, key), Next::Item(more(result)));
+    }
+    assert_eq!(next(&mut slots, key), Next::Item(last(CANCELED)));
+    assert_eq!(next(&mut slots, key), Next::Ended);
+    assert_eq!(next(&mut slots, key), Next::Ended, "for another that shares it too");
+    assert_eq!(slots.len(), 0);
+}
+
+#[test]
+fn an_abandoned_stream_gives_everything_away() {
+    let mut slots = Slots::default();
+    let taken = Arc::new(Taken::default());
+    let key = slots.insert_stream(8);
+    let _ = tell(&mut slots, key, more(1));
+    let (cancels, unread, _) = slots.abandon_stream(key, taken.clone());
+    assert!(cancels);
+    assert_eq!(unread, [more(1)]);
+    let _ = tell(&mut slots, key, more(2));
+    let _ = tell(&mut slots, key, last(3));
+    assert_eq!(*taken.0.lock().unwrap(), [2, 3]);
+    assert_eq!(slots.len(), 0);
+}
+
+#[test]
+fn evacuation_moves_only_what_was_cancelled_by_it() {
+    let mut slots = Slots::default();
+    let (moved, asked, done) =
+        (slots.insert(waker()), slots.insert(waker()), slots.insert(waker()));
+    assert!(slots.wish_to_cancel(asked));
+    slots.set_evacuating(true);
+    for (key, result) in [(moved, CANCELED), (asked, CANCELED), (done, 4)] {
+        let _ = tell(&mut slots, key, last(result));
+    }
+    assert_eq!(slots.poll(moved, &waker(), &mut None), Polled::Moves);
+    assert_eq!(slots.poll(asked, &waker(), &mut None), Polled::Done(last(CANCELED)));
+    assert_eq!(slots.poll(done, &waker(), &mut None), Polled::Done(last(4)));
+}
