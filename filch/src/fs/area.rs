@@ -158,7 +158,11 @@ impl<B> Many<B> {
     }
 
     /// Fills the table with what is left after the first `done` bytes.
-    fn tabulate(&mut self, mut done: usize, part: impl Fn(&mut B) -> (*mut u8, usize)) -> (*const libc::iovec, u32) {
+    fn tabulate(
+        &mut self,
+        mut done: usize,
+        part: impl Fn(&mut B) -> (*mut u8, usize),
+    ) -> (*const libc::iovec, u32) {
         self.table.clear();
         for buffer in &mut self.buffers {
             let (base, len) = part(buffer);

@@ -69,12 +69,8 @@ impl Wait {
     fn grant(&self) -> io::Result<()> {
         // ORDERING: Relaxed, one of both sees the other's mark in this word, and gives the lock back; the
         // lock itself is the kernel's.
-        let granted = self.state.compare_exchange(
-            WAITING,
-            GRANTED,
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        );
+        let granted =
+            self.state.compare_exchange(WAITING, GRANTED, Ordering::Relaxed, Ordering::Relaxed);
         if granted.is_ok() { Ok(()) } else { borrowed(&self.handle).unlock() }
     }
 }

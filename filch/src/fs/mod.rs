@@ -31,7 +31,9 @@ mod poll;
 mod transfer;
 mod whole;
 
-pub use dir::{DirBuilder, DirEntry, ReadDir, create_dir, create_dir_all, read_dir, remove_dir_all};
+pub use dir::{
+    DirBuilder, DirEntry, ReadDir, create_dir, create_dir_all, read_dir, remove_dir_all,
+};
 pub use file::File;
 pub use metadata::{FileType, Metadata};
 pub use open::OpenOptions;

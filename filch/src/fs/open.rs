@@ -131,7 +131,9 @@ impl OpenOptions {
             (true, true, false) => libc::O_RDWR,
             (false, _, true) => libc::O_WRONLY | libc::O_APPEND,
             (true, _, true) => libc::O_RDWR | libc::O_APPEND,
-            (false, false, false) => return Err(contradiction("neither read nor write nor append")),
+            (false, false, false) => {
+                return Err(contradiction("neither read nor write nor append"));
+            }
         };
         let writes = self.write || self.append;
         if !writes && (self.truncate || self.create || self.create_new) {

@@ -325,7 +325,9 @@ impl<'a, A: Area> Transfer<'a, A> {
         if area.len() == 0 {
             return Some(Ok(0));
         }
-        if A::WAY == Way::Read && let Some(result) = self.unstash(area, spot) {
+        if A::WAY == Way::Read
+            && let Some(result) = self.unstash(area, spot)
+        {
             return Some(result);
         }
         let willing = match A::WAY {
@@ -433,26 +435,26 @@ impl<'a, A: Area> Transfer<'a, A> {
     }
 
     fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome<A>> {
-        let (mut area, mut spot, mut ended) =
-            match std::mem::replace(&mut self.stage, Stage::Over) {
-                Stage::Start(area) if self.cancelled => {
-                    let error = io::Error::from_raw_os_error(libc::ECANCELED);
-                    return Poll::Ready((Err(error), area.into_buffers()));
-                }
-                Stage::Start(mut area) => {
-                    let Poll::Ready(spot) = self.poll_spot(cx) else {
-                        self.stage = Stage::Start(area);
-                        return Poll::Pending;
-                    };
-                    let ended = self.try_now(&mut area, &spot);
-                    (area, spot, ended)
-                }
-                Stage::Flying(op) => {
-                    self.stage = Stage::Flying(op);
-                    ready!(self.poll_flight(cx))
-                }
-                Stage::Over => panic!("a read or write was polled after its end"),
-            };
+        let (mut area, mut spot, mut ended) = match std::mem::replace(&mut self.stage, Stage::Over)
+        {
+            Stage::Start(area) if self.cancelled => {
+                let error = io::Error::from_raw_os_error(libc::ECANCELED);
+                return Poll::Ready((Err(error), area.into_buffers()));
+            }
+            Stage::Start(mut area) => {
+                let Poll::Ready(spot) = self.poll_spot(cx) else {
+                    self.stage = Stage::Start(area);
+                    return Poll::Pending;
+                };
+                let ended = self.try_now(&mut area, &spot);
+                (area, spot, ended)
+            }
+            Stage::Flying(op) => {
+                self.stage = Stage::Flying(op);
+                ready!(self.poll_flight(cx))
+            }
+            Stage::Over => panic!("a read or write was polled after its end"),
+        };
         loop {
             if let Some(result) = ended {
                 return self.end(result, area, &spot);

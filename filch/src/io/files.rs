@@ -25,27 +25,78 @@ pub(crate) type Path = *const libc::c_char;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FileRequest {
     /// A descriptor of a path.
-    Open { path: Path, flags: i32, mode: u32 },
+    Open {
+        path: Path,
+        flags: i32,
+        mode: u32,
+    },
     /// Bytes of a file.
-    Read { fd: RawFd, buf: *mut u8, len: u32, offset: u64, thread: Thread },
+    Read {
+        fd: RawFd,
+        buf: *mut u8,
+        len: u32,
+        offset: u64,
+        thread: Thread,
+    },
     /// Bytes to a file.
-    Write { fd: RawFd, buf: *const u8, len: u32, offset: u64 },
+    Write {
+        fd: RawFd,
+        buf: *const u8,
+        len: u32,
+        offset: u64,
+    },
     /// Bytes of a file into several buffers.
-    ReadVectored { fd: RawFd, vectors: *const libc::iovec, count: u32, offset: u64 },
+    ReadVectored {
+        fd: RawFd,
+        vectors: *const libc::iovec,
+        count: u32,
+        offset: u64,
+    },
     /// Bytes to a file from several buffers.
-    WriteVectored { fd: RawFd, vectors: *const libc::iovec, count: u32, offset: u64 },
+    WriteVectored {
+        fd: RawFd,
+        vectors: *const libc::iovec,
+        count: u32,
+        offset: u64,
+    },
     /// What was written reaches the device.
-    Sync { fd: RawFd, extent: SyncExtent },
+    Sync {
+        fd: RawFd,
+        extent: SyncExtent,
+    },
     /// Cuts or extends a file.
-    SetLen { fd: RawFd, len: u64 },
+    SetLen {
+        fd: RawFd,
+        len: u64,
+    },
     /// What is known about a path, or with `AT_EMPTY_PATH` about a descriptor.
-    Stat { fd: RawFd, path: Path, flags: i32, into: *mut libc::statx },
+    Stat {
+        fd: RawFd,
+        path: Path,
+        flags: i32,
+        into: *mut libc::statx,
+    },
     /// Removes a name, with `AT_REMOVEDIR` that of a directory.
-    Unlink { path: Path, flags: i32 },
-    MakeDir { path: Path, mode: u32 },
-    Rename { from: Path, to: Path },
-    Link { from: Path, to: Path },
-    Symlink { target: Path, link: Path },
+    Unlink {
+        path: Path,
+        flags: i32,
+    },
+    MakeDir {
+        path: Path,
+        mode: u32,
+    },
+    Rename {
+        from: Path,
+        to: Path,
+    },
+    Link {
+        from: Path,
+        to: Path,
+    },
+    Symlink {
+        target: Path,
+        link: Path,
+    },
 }
 
 // SAFETY: R1 of `request`, what the pointers lead to belongs to an operation that is `Send`.
@@ -77,25 +128,44 @@ impl FileRequest {
     /// # Safety
     /// R1 of `request` holds during the call.
     pub(crate) unsafe fn call(&self) -> i32 {
-        // SAFETY: R1, by the caller's promise, for every arm.
-        unsafe {
-            match *self {
-                Self::Read { .. }
-                | Self::Write { .. }
-                | Self::ReadVectored { .. }
-                | Self::WriteVectored { .. } => self.transfer(0),
-                Self::Open { path, flags, mode } => sys::open(path, flags, mode),
-                Self::Sync { fd, extent: SyncExtent::All } => sys::fsync(fd),
-                Self::Sync { fd, extent: SyncExtent::Data } => sys::fdatasync(fd),
-                Self::SetLen { fd, len } => sys::ftruncate(fd, len),
-                Self::Stat { fd, path, flags, into } => {
-                    sys::statx(fd, path, flags, STAT_MASK, into)
-                }
-                Self::Unlink { path, flags } => sys::unlink(path, flags),
-                Self::MakeDir { path, mode } => sys::mkdir(path, mode),
-                Self::Rename { from, to } => sys::rename(from, to),
-                Self::Link { from, to } => sys::link(from, to),
-                Self::Symlink { target, link } => sys::symlink(target, link),
+        match *self {
+            Self::Read { .. }
+            | Self::Write { .. }
+            | Self::ReadVectored { .. }
+            | Self::WriteVectored { .. } => {
+                // SAFETY: R1, by the caller's promise.
+                unsafe { self.transfer(0) }
+            }
+            Self::Open { path, flags, mode } => {
+                // SAFETY: as above.
+                unsafe { sys::open(path, flags, mode) }
+            }
+            Self::Sync { fd, extent: SyncExtent::All } => sys::fsync(fd),
+            Self::Sync { fd, extent: SyncExtent::Data } => sys::fdatasync(fd),
+            Self::SetLen { fd, len } => sys::ftruncate(fd, len),
+            Self::Stat { fd, path, flags, into } => {
+                // SAFETY: as above.
+                unsafe { sys::statx(fd, path, flags, STAT_MASK, into) }
+            }
+            Self::Unlink { path, flags } => {
+                // SAFETY: as above.
+                unsafe { sys::unlink(path, flags) }
+            }
+            Self::MakeDir { path, mode } => {
+                // SAFETY: as above.
+                unsafe { sys::mkdir(path, mode) }
+            }
+            Self::Rename { from, to } => {
+                // SAFETY: as above.
+                unsafe { sys::rename(from, to) }
+            }
+            Self::Link { from, to } => {
+                // SAFETY: as above.
+                unsafe { sys::link(from, to) }
+            }
+            Self::Symlink { target, link } => {
+                // SAFETY: as above.
+                unsafe { sys::symlink(target, link) }
             }
         }
     }
@@ -112,24 +182,30 @@ impl FileRequest {
     /// # Safety
     /// As `call`.
     unsafe fn transfer(&self, flags: i32) -> i32 {
-        let one = |base: *mut u8, len: u32| libc::iovec { iov_base: base.cast(), iov_len: len as usize };
-        // SAFETY: R1, by the caller's promise, for every arm.
-        unsafe {
-            match *self {
-                Self::Read { fd, buf, len, offset, .. } => {
-                    sys::preadv2(fd, &raw const *(&one(buf, len)), 1, offset, flags)
-                }
-                Self::Write { fd, buf, len, offset } => {
-                    sys::pwritev2(fd, &raw const *(&one(buf.cast_mut(), len)), 1, offset, flags)
-                }
-                Self::ReadVectored { fd, vectors, count, offset } => {
-                    sys::preadv2(fd, vectors, count, offset, flags)
-                }
-                Self::WriteVectored { fd, vectors, count, offset } => {
-                    sys::pwritev2(fd, vectors, count, offset, flags)
-                }
-                _ => unreachable!("only reads and writes transfer bytes"),
+        let one = |base: *mut u8, len: u32| {
+            let (iov_base, iov_len) = (base.cast(), len as usize);
+            libc::iovec { iov_base, iov_len }
+        };
+        match *self {
+            Self::Read { fd, buf, len, offset, .. } => {
+                let vector = one(buf, len);
+                // SAFETY: R1, by the caller's promise.
+                unsafe { sys::preadv2(fd, &raw const vector, 1, offset, flags) }
             }
+            Self::Write { fd, buf, len, offset } => {
+                let vector = one(buf.cast_mut(), len);
+                // SAFETY: as above; a write only reads.
+                unsafe { sys::pwritev2(fd, &raw const vector, 1, offset, flags) }
+            }
+            Self::ReadVectored { fd, vectors, count, offset } => {
+                // SAFETY: as above.
+                unsafe { sys::preadv2(fd, vectors, count, offset, flags) }
+            }
+            Self::WriteVectored { fd, vectors, count, offset } => {
+                // SAFETY: as above.
+                unsafe { sys::pwritev2(fd, vectors, count, offset, flags) }
+            }
+            _ => unreachable!("only reads and writes transfer bytes"),
         }
     }
 

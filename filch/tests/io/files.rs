@@ -442,7 +442,8 @@ fn same(ours: &fs::Metadata, std: &std::fs::Metadata) {
     assert_eq!(ours.accessed().unwrap(), std.accessed().unwrap());
     assert_eq!(ours.created().ok(), std.created().ok());
     let numbers = |of: &dyn MetadataExt| {
-        let times = [of.mtime(), of.mtime_nsec(), of.ctime(), of.ctime_nsec(), of.atime(), of.atime_nsec()];
+        let times =
+            [of.mtime(), of.mtime_nsec(), of.ctime(), of.ctime_nsec(), of.atime(), of.atime_nsec()];
         let ids = [of.dev(), of.ino(), of.nlink(), of.rdev(), of.size(), of.blksize(), of.blocks()];
         (times, ids, of.uid(), of.gid(), of.mode())
     };
