@@ -343,27 +343,38 @@ on_each_backend! {
         });
     }
 
-    fn a_dropped_wait_for_a_lock_leaves_none(on) {
-        on.on_worker(async {
-            let dir = Scratch::new();
-            let (one, other) = (open(&dir.path("a")).await, open(&dir.path("a")).await);
-            let third = open(&dir.path("a")).await;
-            for round in 0..20 {
-                one.lock().await.unwrap();
-                let mut wait = Box::pin(other.lock());
-                crate::begin(wait.as_mut()).await;
-                if round % 2 == 0 {
-                    drop(wait);
-                    one.unlock().await.unwrap();
-                } else {
-                    one.unlock().await.unwrap();
-                    filch::yield_now().await;
-                    drop(wait);
-                }
-                third.lock().await.unwrap();
-                third.unlock().await.unwrap();
-            }
+    fn a_dropped_wait_for_a_lock_ends(on) {
+        let _alone = crate::alone();
+        let (dir, runtime) = (Scratch::new(), on.runtime());
+        let holder = runtime.block_on(open(&dir.path("a")));
+        runtime.block_on(holder.lock()).unwrap();
+        let before = crate::descriptors();
+        runtime.block_on(async {
+            let other = open(&dir.path("a")).await;
+            crate::begin(std::pin::pin!(other.lock())).await;
         });
+        // Who waits keeps the file open.
+        crate::eventually(|| crate::descriptors() <= before);
+        runtime.block_on(holder.unlock()).unwrap();
+    }
+
+    fn a_lock_that_came_for_nobody_is_given_back(on) {
+        let (dir, runtime) = (Scratch::new(), on.runtime());
+        let path = dir.path("a");
+        let [holder, other, third] = [(); 3].map(|()| runtime.block_on(open(&path)));
+        runtime.block_on(holder.lock()).unwrap();
+        let mut wait = Box::pin(other.lock());
+        runtime.block_on(crate::begin(wait.as_mut()));
+        runtime.block_on(holder.unlock()).unwrap();
+        crate::eventually(|| {
+            let free = third.try_lock().is_ok();
+            if free {
+                runtime.block_on(third.unlock()).unwrap();
+            }
+            !free
+        });
+        drop(wait);
+        runtime.block_on(third.lock()).unwrap();
     }
 
     fn futures_io_reads_writes_and_seeks(on) {
