@@ -178,6 +178,18 @@ on_each_backend! {
         });
     }
 
+    fn a_read_after_a_dropped_write_sees_it(on) {
+        on.on_worker(async {
+            let dir = Scratch::new();
+            let file = open(&dir.path("a")).await;
+            for round in 0..100u8 {
+                let _ = poll_once(pin!(file.write_all_at(vec![round; 4096], 0))).await;
+                let (_, buf) = file.read_exact_at(vec![255; 4096], 0).await;
+                assert!(buf == [round; 4096], "round {round}: {}", buf[0]);
+            }
+        });
+    }
+
     fn positional_transfers_go_beside_each_other(on) {
         on.on_worker(async {
             let dir = Scratch::new();
