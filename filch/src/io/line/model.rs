@@ -1,56 +1,80 @@
-//! Every order of two who meet at a line or a gate.
+//! Who comes to a line or a gate just when it becomes free finds it so, or is woken.
 
-use std::future::poll_fn;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize as Count, Ordering::Relaxed as AnyOrder};
+use std::task::{Context, Poll, Wake, Waker};
 
-use loom::future::block_on;
+use loom::sync::Arc;
 use loom::thread;
 
 use super::{Gate, Line};
 use crate::base::shim::UnsafeCell;
 
-struct Guarded {
-    line: Line,
-    count: UnsafeCell<u32>,
+/// Counts its wakes; no part of what is modelled.
+#[derive(Default)]
+struct Wakes(Count);
+
+impl Wake for Wakes {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.fetch_add(1, AnyOrder);
+    }
 }
 
-// SAFETY: N1, only who holds the line touches the count.
+/// What is guarded by a line or a gate: the cell tells loom of every unordered touch.
+struct Guarded {
+    line: Line,
+    gate: Gate,
+    cell: UnsafeCell<u32>,
+}
+
+// SAFETY: N1 and N3, the cell is touched by one at a time.
 unsafe impl Sync for Guarded {}
 
 impl Guarded {
-    fn add(&self) {
-        block_on(poll_fn(|cx| self.line.poll_take(cx)));
-        self.count.with_mut(|count| {
-            // SAFETY: N1.
-            unsafe { *count += 1 };
-        });
-        self.line.let_go();
+    fn touch(&self) -> u32 {
+        self.cell.with_mut(|cell| {
+            // SAFETY: N1 or N3, whichever is modelled.
+            unsafe {
+                *cell += 1;
+                *cell
+            }
+        })
     }
+}
+
+/// One who has begun ends while another comes.
+fn meets(ends: fn(&Guarded), comes: fn(&Guarded, &Context<'_>) -> Poll<()>) {
+    loom::model(move || {
+        let guarded =
+            Arc::new(Guarded { line: Line::new(), gate: Gate::new(), cell: UnsafeCell::new(0) });
+        assert!(guarded.line.try_take());
+        guarded.gate.add();
+        let other = guarded.clone();
+        let thread = thread::spawn(move || {
+            other.touch();
+            ends(&other);
+        });
+        let wakes = std::sync::Arc::new(Wakes::default());
+        let waker = Waker::from(wakes.clone());
+        let cx = Context::from_waker(&waker);
+        let first = comes(&guarded, &cx);
+        if first.is_ready() {
+            assert_eq!(guarded.touch(), 2);
+        }
+        thread.join().unwrap();
+        if first.is_pending() {
+            assert_eq!(wakes.0.load(AnyOrder), 1, "who waits is woken");
+            assert!(comes(&guarded, &cx).is_ready());
+            assert_eq!(guarded.touch(), 2);
+        }
+    });
 }
 
 #[test]
 fn loom_line_hands_over() {
-    loom::model(|| {
-        let guarded = Arc::new(Guarded { line: Line::new(), count: UnsafeCell::new(0) });
-        let other = guarded.clone();
-        let thread = thread::spawn(move || other.add());
-        guarded.add();
-        thread.join().unwrap();
-        guarded.count.with(|count| {
-            // SAFETY: the other thread has ended.
-            assert_eq!(unsafe { *count }, 2);
-        });
-    });
+    meets(|guarded| guarded.line.let_go(), |guarded, cx| guarded.line.poll_take(cx));
 }
 
 #[test]
 fn loom_gate_opens() {
-    loom::model(|| {
-        let gate = Arc::new(Gate::new());
-        gate.add();
-        let other = gate.clone();
-        let thread = thread::spawn(move || other.finish());
-        block_on(poll_fn(|cx| gate.poll_open(cx)));
-        thread.join().unwrap();
-    });
+    meets(|guarded| guarded.gate.finish(), |guarded, cx| guarded.gate.poll_open(cx));
 }
