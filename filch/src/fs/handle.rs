@@ -19,6 +19,7 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use crate::base::shim::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::io::driver::Kind;
 use crate::io::engine::Engine;
 use crate::io::line::{Gate, Line};
 use crate::io::sys;
@@ -121,6 +122,12 @@ impl Handle {
 
     pub(super) fn raw(&self) -> RawFd {
         self.fd.as_raw_fd()
+    }
+
+    /// Whether an operation that ends as cancelled may be started again elsewhere: a call is cancelled only
+    /// by the end of the runtime.
+    pub(super) fn moves(&self) -> bool {
+        self.engine.find().is_ok_and(|found| found.kind != Kind::Epoll)
     }
 
     /// The descriptor alone: this one if nobody else has it, else another of the same open file.

@@ -227,7 +227,7 @@ impl<A: Area> Late for Leftover<A> {
                 }
             }
             // The thread that had submitted it ended; or the runtime did, and refuses it next.
-            Err(_) if completion.result == CANCELED => self.go_on(),
+            Err(_) if completion.result == CANCELED && self.handle.moves() => self.go_on(),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => self.go_on(),
             Err(error) => Err(error),
         };

@@ -66,6 +66,15 @@ enum Backend {
 struct State {
     slots: Slots,
     backend: Backend,
+    intake: Intake,
+}
+
+/// Whether operations are taken. Not while a driver ends: one that is started again by what is told
+/// then would never let it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Intake {
+    Open,
+    Ending,
 }
 
 pub(crate) struct Driver {
@@ -123,7 +132,11 @@ impl Driver {
             eventfd: OnceLock::new(),
             active: AtomicUsize::new(0),
             crowd: AtomicUsize::new(0),
-            state: Mutex::new(State { slots: Slots::default(), backend: Backend::Unopened }),
+            state: Mutex::new(State {
+                slots: Slots::default(),
+                backend: Backend::Unopened,
+                intake: Intake::Open,
+            }),
         }
     }
 
@@ -175,6 +188,9 @@ impl Driver {
         mut state: MutexGuard<'a, State>,
         kind: Kind,
     ) -> Result<MutexGuard<'a, State>, Refused> {
+        if state.intake == Intake::Ending {
+            return Err(Refused::Closed);
+        }
         match state.backend {
             Backend::Uring(_) | Backend::Epoll(_) => return Ok(state),
             Backend::Closed => return Err(Refused::Closed),
@@ -231,7 +247,7 @@ impl Driver {
         waker: Waker,
     ) -> Result<Key, Refused> {
         let mut state = self.open(self.lock(), kind)?;
-        let State { slots, backend } = &mut *state;
+        let State { slots, backend, .. } = &mut *state;
         let key = slots.insert(waker);
         if let (Performer::Ring, Backend::Uring(uring)) = (performer, backend) {
             uring.start(request, key);
@@ -256,7 +272,7 @@ impl Driver {
         late: Box<dyn Late>,
     ) -> Result<Key, Box<dyn Late>> {
         let Ok(mut state) = self.open(self.lock(), kind) else { return Err(late) };
-        let State { slots, backend } = &mut *state;
+        let State { slots, backend, .. } = &mut *state;
         let key = slots.insert_orphan(late);
         if let (Performer::Ring, Backend::Uring(uring)) = (performer, backend) {
             uring.start(request, key);
@@ -279,7 +295,7 @@ impl Driver {
         cap: usize,
     ) -> Result<(Key, Option<Arc<Pool>>), Refused> {
         let mut state = self.open(self.lock(), kind)?;
-        let State { slots, backend } = &mut *state;
+        let State { slots, backend, .. } = &mut *state;
         let Backend::Uring(uring) = backend else {
             unreachable!("a driver that tells readiness has no streams")
         };
@@ -409,7 +425,7 @@ impl State {
     }
 
     fn reap(&mut self, batch: &mut Batch) -> usize {
-        let State { slots, backend } = self;
+        let State { slots, backend, .. } = self;
         let Backend::Uring(uring) = backend else { return 0 };
         let mut stops = Vec::new();
         let reaped = uring.reap(BUDGET, |key, completion| {
@@ -608,6 +624,7 @@ impl Driver {
     pub(crate) fn end(&self, ending: Ending, batch: &mut Batch) {
         let mut state = self.lock();
         state.slots.set_evacuating(ending == Ending::Evacuate);
+        state.intake = Intake::Ending;
         if let Backend::Epoll(epoll) = &mut state.backend
             && ending == Ending::Close
         {
@@ -622,6 +639,7 @@ impl Driver {
         }
         let mut state = self.lock();
         state.slots.set_evacuating(false);
+        state.intake = Intake::Open;
         let after = match (ending, &state.backend) {
             (Ending::Close, _) => Backend::Closed,
             // Sources stay: others look after them while nobody occupies the slot.
@@ -637,7 +655,7 @@ impl Driver {
     /// Asks to cancel all that is in flight in a ring; `None` if nothing is.
     fn cancel_all(&self) -> Option<Plan> {
         let mut state = self.lock();
-        let State { slots, backend } = &mut *state;
+        let State { slots, backend, .. } = &mut *state;
         let Backend::Uring(uring) = backend else { return None };
         if uring.is_quiet() {
             return None;

@@ -238,6 +238,21 @@ on_each_backend! {
         });
     }
 
+    fn a_runtime_ends_beside_an_abandoned_write(on) {
+        if !on.is_uring() {
+            // A call that waits in a thread cannot be ended.
+            return;
+        }
+        let (dir, runtime) = (Scratch::new(), on.runtime());
+        let path = fifo(&dir);
+        runtime.block_on(runtime.spawn(async move {
+            let pipe = open(&path).await;
+            fill(&pipe).await;
+            begin(pin!(pipe.write_all(pattern(0, 20_000)))).await;
+        }));
+        drop(runtime);
+    }
+
     fn a_full_device_is_an_error(on) {
         on.on_worker(async {
             let mut full = OpenOptions::new().write(true).open("/dev/full").await.unwrap();
