@@ -104,6 +104,9 @@ mod adopt;
 pub mod par;
 
 #[cfg(all(target_os = "linux", not(loom)))]
+pub mod fs;
+
+#[cfg(all(target_os = "linux", not(loom)))]
 pub mod net;
 
 pub mod sync;

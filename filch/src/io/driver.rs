@@ -100,6 +100,14 @@ pub(crate) enum Tasks {
     Many,
 }
 
+/// Who performs an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Performer {
+    Ring,
+    /// A call on a thread that may block, made by the engine: the driver only knows of it.
+    Call,
+}
+
 /// Why a driver did not take an operation.
 #[derive(Debug)]
 pub(crate) enum Refused {
@@ -288,6 +296,7 @@ impl Driver {
         caller: Caller,
         kind: Kind,
         request: &Request,
+        performer: Performer,
         waker: Waker,
     ) -> Result<Key, Refused> {
         let mut state = self.open(self.lock(), kind)?;
@@ -296,7 +305,9 @@ impl Driver {
         if let Request::SendUncopied { fd, .. } = *request {
             slots.set_uncopied(key, fd);
         }
-        backend.start(request, key);
+        if performer == Performer::Ring {
+            backend.start(request, key);
+        }
         self.count(&state);
         drop(state);
         self.wake_if(caller);
@@ -313,19 +324,19 @@ impl Driver {
         caller: Caller,
         kind: Kind,
         request: &Request,
+        performer: Performer,
         late: Box<dyn Late>,
-    ) -> Result<(), Box<dyn Late>> {
+    ) -> Result<Key, Box<dyn Late>> {
         let Ok(mut state) = self.open(self.lock(), kind) else { return Err(late) };
         let State { slots, backend, .. } = &mut *state;
-        if let Backend::Epoll(_) = backend {
-            return Err(late);
-        }
         let key = slots.insert_orphan(late);
-        backend.start(request, key);
+        if performer == Performer::Ring {
+            backend.start(request, key);
+        }
         self.count(&state);
         drop(state);
         self.wake_if(caller);
-        Ok(())
+        Ok(key)
     }
 
     /// As `start`, of an operation with many completions.
@@ -671,9 +682,7 @@ impl Driver {
     pub(crate) fn end(&self, ending: Ending, batch: &mut Batch) {
         let mut state = self.lock();
         state.slots.set_evacuating(ending == Ending::Evacuate);
-        if ending == Ending::Close {
-            state.intake = Intake::Shut;
-        }
+        state.intake = Intake::Shut;
         if let Backend::Epoll(epoll) = &mut state.backend
             && ending == Ending::Close
         {
@@ -691,6 +700,7 @@ impl Driver {
         }
         let mut state = self.lock();
         state.slots.set_evacuating(false);
+        state.intake = Intake::Open;
         let after = match (ending, &state.backend) {
             (Ending::Close, _) => Backend::Closed,
             // Sources stay: others look after them while nobody occupies the slot.

@@ -22,8 +22,9 @@ use std::task::Waker;
 use std::time::Instant;
 
 use super::buffers::Pool;
-use super::driver::{Caller, Cancel, Driver, Kind, Refused};
+use super::driver::{Caller, Cancel, Driver, Kind, Performer, Refused};
 use super::epoll::SourceKey;
+use super::files::Abilities;
 use super::readiness::Readiness;
 use super::request::Request;
 use super::slots::{Completion, Dispose, Key, Late, Next, Polled};
@@ -58,7 +59,22 @@ pub(crate) struct Engine {
 #[derive(Debug, Clone)]
 pub(crate) struct Found {
     pub(crate) kind: Kind,
+    /// Of rings.
+    abilities: Abilities,
     pub(crate) refusals: Vec<Refusal>,
+}
+
+impl Found {
+    /// Who performs a request that waits for no readiness.
+    fn performer(&self, request: &Request) -> Performer {
+        match (self.kind, request) {
+            (Kind::Epoll, _) => Performer::Call,
+            (Kind::Uring(_), Request::File(request)) if !self.abilities.include(request) => {
+                Performer::Call
+            }
+            (Kind::Uring(_) | Kind::Fake, _) => Performer::Ring,
+        }
+    }
 }
 
 /// The kernel's no to one kind of driver.
@@ -144,7 +160,11 @@ impl Engine {
 
     fn try_chain(&self) -> io::Result<Found> {
         if self.drives() && sim::is_on() {
-            return Ok(Found { kind: Kind::Fake, refusals: Vec::new() });
+            return Ok(Found {
+                kind: Kind::Fake,
+                abilities: Abilities::default(),
+                refusals: Vec::new(),
+            });
         }
         let mut refusals = Vec::new();
         let text = "the workers' event cores are the program's own: they drive no I/O";
@@ -152,10 +172,10 @@ impl Engine {
         for &kind in &self.chain {
             let granted = match kind {
                 Kind::Uring(mode) => Uring::probe(mode),
-                Kind::Epoll | Kind::Fake => Ok(()),
+                Kind::Epoll | Kind::Fake => Ok(Abilities::default()),
             };
             match granted {
-                Ok(()) => return Ok(Found { kind, refusals }),
+                Ok(abilities) => return Ok(Found { kind, abilities, refusals }),
                 Err(error) => {
                     let Some(errno) = is_refusal(&error) else { return Err(error) };
                     refusals.push(Refusal { kind, errno });
@@ -245,18 +265,20 @@ impl Engine {
         request: &Request,
         waker: &Waker,
     ) -> io::Result<Ticket> {
+        let performer = self.find()?.performer(request);
         let start = |driver: &Arc<Driver>, caller, kind| {
             // SAFETY: by the caller's promise.
-            unsafe { driver.start(caller, kind, request, waker.clone()) }
+            unsafe { driver.start(caller, kind, request, performer, waker.clone()) }
         };
         let (driver, key) = self.place(start)?;
-        if self.find()?.kind == Kind::Epoll {
+        if performer == Performer::Call {
             self.offload(*request, driver, key);
         }
         Ok(Ticket { driver: driver as u32, key })
     }
 
-    /// Starts an operation that nobody waits for, on a ring; given back if it is refused.
+    /// Starts an operation that nobody waits for, and that waits for no readiness; given back if it is
+    /// refused.
     ///
     /// # Safety
     /// As for [`Driver::start_orphan`].
@@ -265,17 +287,24 @@ impl Engine {
         request: &Request,
         late: Box<dyn Late>,
     ) -> Result<(), Box<dyn Late>> {
+        let Ok(found) = self.find() else { return Err(late) };
+        let performer = found.performer(request);
         let mut waiting = Some(late);
         let start = |driver: &Arc<Driver>, caller, kind| {
             let late = waiting.take().expect("given back by who refuses it");
             // SAFETY: by the caller's promise.
-            unsafe { driver.start_orphan(caller, kind, request, late) }.map_err(|late| {
+            unsafe { driver.start_orphan(caller, kind, request, performer, late) }.map_err(|late| {
                 waiting = Some(late);
                 Refused::Closed
             })
         };
         match self.place(start) {
-            Ok(_) => Ok(()),
+            Ok((driver, key)) => {
+                if performer == Performer::Call {
+                    self.offload(*request, driver, key);
+                }
+                Ok(())
+            }
             Err(_) => Err(waiting.expect("nobody has taken it")),
         }
     }

@@ -6,13 +6,14 @@
 //! | `driver` | what is in flight on one worker, and where does its thread wait? |
 //! | `slots` | how far is each operation, and whom does a completion concern? |
 //! | `op` | how does a future own an operation? |
-//! | `request` | what can be asked of the system? |
+//! | `request`, `files` | what can be asked of the system? |
 //! | `uring` | how does a ring perform it? |
 //! | `fake` | how does it go in a simulation? |
 //! | `epoll`, `readiness` | how is it waited for where there is no ring? |
 //! | `descriptor` | who keeps a descriptor open? |
 //! | `buffers`, `buf` | whose memory do the bytes go to? |
 //! | `wake` | how is a waiting thread woken? |
+//! | `line` | whose turn is it, and what has to end first? |
 //! | `batch` | what is told when the lock is free? |
 //! | `sys` | which system calls are made? |
 //!
@@ -38,6 +39,9 @@ pub(crate) mod engine;
 mod epoll;
 #[cfg(not(loom))]
 pub(crate) mod fake;
+#[cfg(not(loom))]
+pub(crate) mod files;
+pub(crate) mod line;
 #[cfg(not(loom))]
 pub(crate) mod op;
 pub(crate) mod readiness;

@@ -11,6 +11,7 @@
 
 use std::os::fd::RawFd;
 
+use super::files::FileRequest;
 use super::readiness::Direction;
 use super::sys;
 
@@ -37,6 +38,8 @@ pub(crate) enum Request {
     Pause { time: *const libc::timespec },
     /// Whether a descriptor is ready.
     Poll { fd: RawFd, direction: Direction },
+    /// Something about files.
+    File(FileRequest),
 }
 
 /// What a receive tries first.
@@ -64,7 +67,7 @@ impl Request {
             | Self::SendMsg { .. }
             | Self::Connect { .. } => Some(Direction::Write),
             Self::Poll { direction, .. } => Some(*direction),
-            Self::Pause { .. } => None,
+            Self::Pause { .. } | Self::File(_) => None,
         }
     }
 
@@ -97,6 +100,10 @@ impl Request {
             Self::Pause { time } => {
                 // SAFETY: as above.
                 unsafe { sys::pause(time) }
+            }
+            Self::File(request) => {
+                // SAFETY: as above.
+                unsafe { request.call() }
             }
             Self::AcceptMany { fd } => sys::accept(fd),
             Self::Poll { .. } => 0,

@@ -236,3 +236,117 @@ pub(crate) unsafe fn epoll_wait(
         result => result,
     }
 }
+
+/// Reads as far as `flags` allow; the offset may be `HERE` of `files`.
+///
+/// # Safety
+/// What the `count` vectors lead to may be written.
+pub(crate) unsafe fn preadv2(
+    fd: RawFd,
+    vectors: *const libc::iovec,
+    count: u32,
+    offset: u64,
+    flags: i32,
+) -> i32 {
+    // SAFETY: by the caller's promise.
+    self::count(unsafe { libc::preadv2(fd, vectors, count as i32, offset.cast_signed(), flags) })
+}
+
+/// Writes as far as `flags` allow; the offset may be `HERE` of `files`.
+///
+/// # Safety
+/// What the `count` vectors lead to may be read.
+pub(crate) unsafe fn pwritev2(
+    fd: RawFd,
+    vectors: *const libc::iovec,
+    count: u32,
+    offset: u64,
+    flags: i32,
+) -> i32 {
+    // SAFETY: by the caller's promise.
+    self::count(unsafe { libc::pwritev2(fd, vectors, count as i32, offset.cast_signed(), flags) })
+}
+
+/// # Safety
+/// `path` leads to a C string.
+pub(crate) unsafe fn open(path: *const libc::c_char, flags: i32, mode: u32) -> i32 {
+    // SAFETY: by the caller's promise.
+    small(unsafe { libc::open(path, flags | libc::O_CLOEXEC, mode) })
+}
+
+pub(crate) fn fsync(fd: RawFd) -> i32 {
+    // SAFETY: no memory is involved.
+    small(unsafe { libc::fsync(fd) })
+}
+
+pub(crate) fn fdatasync(fd: RawFd) -> i32 {
+    // SAFETY: no memory is involved.
+    small(unsafe { libc::fdatasync(fd) })
+}
+
+pub(crate) fn ftruncate(fd: RawFd, len: u64) -> i32 {
+    // SAFETY: no memory is involved.
+    small(unsafe { libc::ftruncate(fd, len.cast_signed()) })
+}
+
+/// # Safety
+/// `path` leads to a C string, and `into` may be written.
+pub(crate) unsafe fn statx(
+    fd: RawFd,
+    path: *const libc::c_char,
+    flags: i32,
+    mask: u32,
+    into: *mut libc::statx,
+) -> i32 {
+    // SAFETY: by the caller's promise.
+    small(unsafe { libc::statx(fd, path, flags, mask, into) })
+}
+
+/// # Safety
+/// `path` leads to a C string.
+pub(crate) unsafe fn unlink(path: *const libc::c_char, flags: i32) -> i32 {
+    // SAFETY: by the caller's promise.
+    small(unsafe { libc::unlinkat(libc::AT_FDCWD, path, flags) })
+}
+
+/// # Safety
+/// `path` leads to a C string.
+pub(crate) unsafe fn mkdir(path: *const libc::c_char, mode: u32) -> i32 {
+    // SAFETY: by the caller's promise.
+    small(unsafe { libc::mkdir(path, mode) })
+}
+
+/// # Safety
+/// Both lead to C strings.
+pub(crate) unsafe fn rename(from: *const libc::c_char, to: *const libc::c_char) -> i32 {
+    // SAFETY: by the caller's promise.
+    small(unsafe { libc::rename(from, to) })
+}
+
+/// # Safety
+/// Both lead to C strings.
+pub(crate) unsafe fn link(from: *const libc::c_char, to: *const libc::c_char) -> i32 {
+    // SAFETY: by the caller's promise.
+    small(unsafe { libc::linkat(libc::AT_FDCWD, from, libc::AT_FDCWD, to, 0) })
+}
+
+/// # Safety
+/// Both lead to C strings.
+pub(crate) unsafe fn symlink(target: *const libc::c_char, link: *const libc::c_char) -> i32 {
+    // SAFETY: by the caller's promise.
+    small(unsafe { libc::symlink(target, link) })
+}
+
+/// Moves the position that the kernel keeps, and returns it. Where it is an end that is asked for, the
+/// call may block.
+pub(crate) fn lseek(fd: RawFd, offset: i64, whence: i32) -> io::Result<u64> {
+    // SAFETY: no memory is involved.
+    let position = unsafe { libc::lseek(fd, offset, whence) };
+    u64::try_from(position).map_err(|_| io::Error::last_os_error())
+}
+
+/// How a descriptor was opened.
+pub(crate) fn status_flags(fd: RawFd) -> i32 {
+    // SAFETY: no memory is involved.
+    small(unsafe { libc::fcntl(fd, libc::F_GETFL) })
+}

@@ -25,6 +25,7 @@ use io_uring::types::{CancelBuilder, Fd};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 
 use super::buffers::Pool;
+use super::files::Abilities;
 use super::request::{First, Request};
 use super::slots::{Completion, Key};
 
@@ -80,9 +81,9 @@ impl Uring {
         Ok(uring)
     }
 
-    /// Whether the kernel gives a ring in this mode.
-    pub(crate) fn probe(mode: Mode) -> io::Result<()> {
-        Self::set_up(mode, 1, 2).map(drop)
+    /// Whether the kernel gives a ring in this mode, and what it is able to do.
+    pub(crate) fn probe(mode: Mode) -> io::Result<Abilities> {
+        Self::set_up(mode, 1, 2).map(|ring| Abilities::ask(&ring.submitter()))
     }
 
     fn set_up(mode: Mode, submissions: u32, completions: u32) -> io::Result<IoUring> {
@@ -226,6 +227,7 @@ fn entry_of(request: &Request, group: u16) -> squeue::Entry {
         Request::Connect { fd, addr, len } => {
             opcode::Connect::new(Fd(fd), addr.cast(), len).build()
         }
+        Request::File(request) => request.entry(),
         Request::Pause { time } => opcode::Timeout::new(time.cast()).build(),
         Request::Poll { fd, direction } => {
             opcode::PollAdd::new(Fd(fd), direction.events() as u32).build()

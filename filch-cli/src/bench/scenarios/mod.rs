@@ -10,6 +10,7 @@
 
 mod chained_spawn;
 mod countdown;
+mod files;
 mod fork;
 mod hostage;
 mod idle_cpu;
@@ -182,7 +183,8 @@ pub fn catalogue() -> Vec<Entry> {
         entry::<task_memory::TaskMemory>(),
         entry::<hostage::Hostage>(),
     ];
-    let apart = [timers::entries(), sync::entries(), net::entries()].concat();
+    let io = [net::entries(), files::entries()].concat();
+    let apart = [timers::entries(), sync::entries(), io].concat();
     [asynchronous, apart, fork::entries(), par::entries(), jobs::entries()].concat()
 }
 

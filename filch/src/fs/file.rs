@@ -1,0 +1,425 @@
+//! Files as users see them.
+
+use std::fmt;
+use std::fs::Permissions;
+use std::io::{self, SeekFrom};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::area::{ReadMany, ReadOne, WriteMany, WriteOne};
+use super::ask::{ask, offload};
+use super::handle::{Handle, Position, Turn};
+use super::metadata::{Metadata, Subject};
+use super::open::OpenOptions;
+use super::poll::Pending;
+use super::transfer::{Extent, Place, Read, ReadVectored, Transfer, Write, WriteVectored};
+use crate::base::shim::Mutex;
+use crate::io::files::{FileRequest, SyncExtent};
+use crate::io::{IoBuf, IoBufMut, sys};
+use crate::net::engine_here;
+
+/// An open file.
+///
+/// All methods take `&self`. Reads and writes at an offset go beside each other, as many as there are;
+/// those without one take turns at the cursor, which clones share. What is in memory is read at once:
+/// such a read never leaves its thread. Dropping the last handle closes the file.
+///
+/// The position that the kernel keeps for a descriptor is not that of the cursor: who uses
+/// [`AsFd`] for reads of his own has to bring his own offset. [`File::into_std`] sets it.
+///
+/// # Cancel safety
+/// Every operation may be dropped at any moment. A dropped read has moved nothing; a dropped write
+/// has not started, or runs to its end before any later operation on this file begins.
+///
+/// ```
+/// use filch::fs::File;
+/// # let path = std::env::temp_dir().join(format!("filch-file-{}", std::process::id()));
+/// # filch::block_on(async {
+/// let file = File::create_new(&path).await?;
+/// file.write_all(b"hello, world").await.0?;
+/// let (result, buffer) = file.read_exact_at(vec![0; 5], 7).await;
+/// result?;
+/// assert_eq!(buffer, b"world");
+/// filch::fs::remove_file(&path).await?;
+/// # std::io::Result::Ok(()) }).unwrap();
+/// ```
+pub struct File {
+    handle: Arc<Handle>,
+    /// What `futures-io` waits for.
+    pub(super) pending: Mutex<Pending>,
+}
+
+impl File {
+    pub(super) fn from_handle(handle: Arc<Handle>) -> Self {
+        Self { handle, pending: Mutex::new(Pending::Nothing) }
+    }
+
+    pub(super) fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
+    /// Opens a file to read from it.
+    ///
+    /// # Errors
+    /// If there is none, or the system refuses.
+    pub async fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        OpenOptions::new().read(true).open(path).await
+    }
+
+    /// Opens a file to write to it: an empty one, whatever was there.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub async fn create(path: impl AsRef<Path>) -> io::Result<Self> {
+        OpenOptions::new().write(true).create(true).truncate(true).open(path).await
+    }
+
+    /// Makes a file, to read and write.
+    ///
+    /// # Errors
+    /// If it is there already, or the system refuses.
+    pub async fn create_new(path: impl AsRef<Path>) -> io::Result<Self> {
+        OpenOptions::new().read(true).write(true).create_new(true).open(path).await
+    }
+
+    /// How to open a file in another way.
+    ///
+    /// ```
+    /// # filch::block_on(async {
+    /// let file = filch::fs::File::options().read(true).open("Cargo.toml").await?;
+    /// assert!(file.metadata().await?.is_file());
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn options() -> OpenOptions {
+        OpenOptions::new()
+    }
+
+    /// A file of std's, driven by the runtime of the running task, or the default one. The cursor
+    /// starts where the kernel's position is.
+    ///
+    /// ```
+    /// # filch::block_on(async {
+    /// let file = filch::fs::File::from_std(std::fs::File::open("Cargo.toml")?)?;
+    /// assert_eq!(file.read_exact_at(vec![0; 9], 0).await.1, b"[package]");
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// If nothing drives I/O in this runtime.
+    pub fn from_std(file: std::fs::File) -> io::Result<Self> {
+        Handle::new(OwnedFd::from(file), engine_here()).map(Self::from_handle)
+    }
+
+    /// The file as std has it, when writes under way have ended. Its position is the cursor's.
+    ///
+    /// ```
+    /// use std::io::Read;
+    /// # filch::block_on(async {
+    /// let file = filch::fs::File::open("Cargo.toml").await?;
+    /// file.read_exact(vec![0; 1]).await.0?;
+    /// let mut rest = [0; 7];
+    /// file.into_std().await?.read_exact(&mut rest)?;
+    /// assert_eq!(&rest, b"package");
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// If clones of it, or operations in flight, have the descriptor too, and there is no other to be
+    /// had.
+    pub async fn into_std(self) -> io::Result<std::fs::File> {
+        let Self { handle, pending } = self;
+        drop(pending);
+        handle.settled().await;
+        let turn = handle.turn().await;
+        if handle.position != Position::None {
+            sys::lseek(handle.raw(), turn.cursor().cast_signed(), libc::SEEK_SET)?;
+        }
+        drop(turn);
+        handle.into_fd().map(std::fs::File::from)
+    }
+
+    /// Another handle of the same open file: cursor and locks are shared.
+    ///
+    /// # Errors
+    /// None today; the signature is Tokio's.
+    pub async fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self::from_handle(self.handle.clone()))
+    }
+}
+
+/// Reads and writes at an offset.
+impl File {
+    /// Reads from an offset into the buffer; fewer bytes than the buffer has room for mean the end of the
+    /// file. The capacity of a vector is used, and its length set.
+    ///
+    /// # Errors
+    /// If the system reports one. The buffer comes back in any case.
+    pub fn read_at<B: IoBufMut + Unpin>(&self, buf: B, offset: u64) -> Read<'_, B> {
+        Read(Transfer::new(&self.handle, ReadOne(buf), Place::At(offset), Extent::Some))
+    }
+
+    /// Fills the buffer from an offset.
+    ///
+    /// # Errors
+    /// As [`File::read_at`], and `UnexpectedEof` if the file ends before.
+    pub fn read_exact_at<B: IoBufMut + Unpin>(&self, buf: B, offset: u64) -> Read<'_, B> {
+        Read(Transfer::new(&self.handle, ReadOne(buf), Place::At(offset), Extent::All))
+    }
+
+    /// Reads from an offset into several buffers, one after another.
+    ///
+    /// ```
+    /// # filch::block_on(async {
+    /// let file = filch::fs::File::open("Cargo.toml").await?;
+    /// let (result, buffers) = file.read_vectored_at(vec![vec![0; 1], vec![0; 7]], 0).await;
+    /// assert_eq!(result?, 8);
+    /// assert_eq!(buffers, [&b"["[..], b"package"]);
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`File::read_at`].
+    pub fn read_vectored_at<B: IoBufMut + Unpin>(
+        &self,
+        bufs: Vec<B>,
+        offset: u64,
+    ) -> ReadVectored<'_, B> {
+        let area = ReadMany::new(bufs);
+        ReadVectored(Transfer::new(&self.handle, area, Place::At(offset), Extent::Some))
+    }
+
+    /// Writes what the file takes at an offset, which is usually everything.
+    ///
+    /// # Errors
+    /// If the system reports one. The buffer comes back in any case.
+    pub fn write_at<B: IoBuf + Unpin>(&self, buf: B, offset: u64) -> Write<'_, B> {
+        Write(Transfer::new(&self.handle, WriteOne(buf), Place::At(offset), Extent::Some))
+    }
+
+    /// Writes the whole buffer at an offset.
+    ///
+    /// # Errors
+    /// As [`File::write_at`]; a part may be written then.
+    pub fn write_all_at<B: IoBuf + Unpin>(&self, buf: B, offset: u64) -> Write<'_, B> {
+        Write(Transfer::new(&self.handle, WriteOne(buf), Place::At(offset), Extent::All))
+    }
+
+    /// Writes several buffers at an offset, one after another, as far as the file takes them.
+    ///
+    /// # Errors
+    /// As [`File::write_at`].
+    pub fn write_vectored_at<B: IoBuf + Unpin>(
+        &self,
+        bufs: Vec<B>,
+        offset: u64,
+    ) -> WriteVectored<'_, B> {
+        let area = WriteMany::new(bufs);
+        WriteVectored(Transfer::new(&self.handle, area, Place::At(offset), Extent::Some))
+    }
+}
+
+/// Reads and writes at the cursor, one at a time.
+impl File {
+    /// Reads from the cursor into the buffer, and moves the cursor behind; 0 bytes are the end of the
+    /// file, unless the buffer has none.
+    ///
+    /// # Errors
+    /// As [`File::read_at`].
+    pub fn read<B: IoBufMut + Unpin>(&self, buf: B) -> Read<'_, B> {
+        Read(Transfer::new(&self.handle, ReadOne(buf), Place::Cursor, Extent::Some))
+    }
+
+    /// Fills the buffer from the cursor, and moves the cursor behind.
+    ///
+    /// # Errors
+    /// As [`File::read_exact_at`]; the cursor stays where it was.
+    pub fn read_exact<B: IoBufMut + Unpin>(&self, buf: B) -> Read<'_, B> {
+        Read(Transfer::new(&self.handle, ReadOne(buf), Place::Cursor, Extent::All))
+    }
+
+    /// Reads from the cursor into several buffers, one after another, and moves the cursor behind.
+    ///
+    /// # Errors
+    /// As [`File::read_at`].
+    pub fn read_vectored<B: IoBufMut + Unpin>(&self, bufs: Vec<B>) -> ReadVectored<'_, B> {
+        let area = ReadMany::new(bufs);
+        ReadVectored(Transfer::new(&self.handle, area, Place::Cursor, Extent::Some))
+    }
+
+    /// Writes what the file takes at the cursor, and moves the cursor behind.
+    ///
+    /// # Errors
+    /// As [`File::write_at`].
+    pub fn write<B: IoBuf + Unpin>(&self, buf: B) -> Write<'_, B> {
+        Write(Transfer::new(&self.handle, WriteOne(buf), Place::Cursor, Extent::Some))
+    }
+
+    /// Writes the whole buffer at the cursor, and moves the cursor behind.
+    ///
+    /// # Errors
+    /// As [`File::write_at`]; the cursor is behind what was written by then.
+    pub fn write_all<B: IoBuf + Unpin>(&self, buf: B) -> Write<'_, B> {
+        Write(Transfer::new(&self.handle, WriteOne(buf), Place::Cursor, Extent::All))
+    }
+
+    /// Writes several buffers at the cursor, one after another, as far as the file takes them, and moves
+    /// the cursor behind.
+    ///
+    /// # Errors
+    /// As [`File::write_at`].
+    pub fn write_vectored<B: IoBuf + Unpin>(&self, bufs: Vec<B>) -> WriteVectored<'_, B> {
+        let area = WriteMany::new(bufs);
+        WriteVectored(Transfer::new(&self.handle, area, Place::Cursor, Extent::Some))
+    }
+
+    /// Moves the cursor, and returns where it is.
+    ///
+    /// ```
+    /// use std::io::SeekFrom;
+    /// # filch::block_on(async {
+    /// let file = filch::fs::File::open("Cargo.toml").await?;
+    /// let end = file.seek(SeekFrom::End(0)).await?;
+    /// assert_eq!(end, file.metadata().await?.len());
+    /// assert_eq!(file.seek(SeekFrom::Current(-1)).await?, end - 1);
+    /// assert_eq!(file.read(vec![0; 10]).await.0?, 1);
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// If the file cannot seek, or that would be before its start.
+    pub async fn seek(&self, to: SeekFrom) -> io::Result<u64> {
+        self.handle.settled().await;
+        let turn = self.handle.turn().await;
+        let end = match to {
+            SeekFrom::End(_) => Some(end_of(self.handle.clone()).await?),
+            SeekFrom::Start(_) | SeekFrom::Current(_) => None,
+        };
+        seek(&self.handle, &turn, to, end)
+    }
+
+    /// Moves the cursor to the start.
+    ///
+    /// # Errors
+    /// As [`File::seek`].
+    pub async fn rewind(&self) -> io::Result<()> {
+        self.seek(SeekFrom::Start(0)).await.map(drop)
+    }
+
+    /// Where the cursor is.
+    ///
+    /// # Errors
+    /// If the file cannot seek.
+    pub async fn stream_position(&self) -> io::Result<u64> {
+        self.seek(SeekFrom::Current(0)).await
+    }
+}
+
+/// Where the file ends; that may block.
+pub(super) async fn end_of(handle: Arc<Handle>) -> io::Result<u64> {
+    offload(move || sys::lseek(handle.raw(), 0, libc::SEEK_END)).await
+}
+
+/// Moves the cursor. `end` is the file's, if that is asked for.
+pub(super) fn seek(
+    handle: &Handle,
+    turn: &Turn,
+    to: SeekFrom,
+    end: Option<u64>,
+) -> io::Result<u64> {
+    if handle.position == Position::None {
+        return Err(io::Error::from_raw_os_error(libc::ESPIPE));
+    }
+    let cursor = match to {
+        SeekFrom::Start(cursor) => Some(cursor),
+        SeekFrom::Current(by) => turn.cursor().checked_add_signed(by),
+        SeekFrom::End(by) => end.expect("asked for before").checked_add_signed(by),
+    };
+    let cursor = cursor.filter(|&cursor| i64::try_from(cursor).is_ok());
+    let cursor = cursor.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
+    turn.move_to(cursor);
+    Ok(cursor)
+}
+
+/// The file as a whole.
+impl File {
+    async fn ask(&self, request: FileRequest) -> io::Result<()> {
+        self.handle.settled().await;
+        let kept = self.handle.clone();
+        // SAFETY: K1 of `ask`, it points to nothing, and the descriptor is kept.
+        unsafe { ask(&self.handle.engine, request, kept) }.await.0.map(drop)
+    }
+
+    /// Waits until all that was written has reached the device, and what describes the file too.
+    ///
+    /// # Errors
+    /// If it could not be written. What was lost is not known, and not said again.
+    pub async fn sync_all(&self) -> io::Result<()> {
+        self.ask(FileRequest::Sync { fd: self.handle.raw(), extent: SyncExtent::All }).await
+    }
+
+    /// Waits until all that was written has reached the device, so that it can be read again.
+    ///
+    /// # Errors
+    /// As [`File::sync_all`].
+    pub async fn sync_data(&self) -> io::Result<()> {
+        self.ask(FileRequest::Sync { fd: self.handle.raw(), extent: SyncExtent::Data }).await
+    }
+
+    /// Cuts the file, or extends it by zeros. The cursor stays.
+    ///
+    /// # Errors
+    /// If the file was not opened to write, or the system refuses.
+    pub async fn set_len(&self, len: u64) -> io::Result<()> {
+        if i64::try_from(len).is_err() {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        self.handle.changes();
+        self.ask(FileRequest::SetLen { fd: self.handle.raw(), len }).await
+    }
+
+    /// What is known about the file.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub async fn metadata(&self) -> io::Result<Metadata> {
+        self.handle.settled().await;
+        Metadata::of(&self.handle.engine, Subject::Open(self.handle.clone())).await
+    }
+
+    /// Sets who may do what with the file.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub async fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
+        self.handle.settled().await;
+        let handle = self.handle.clone();
+        offload(move || borrowed(&handle).set_permissions(permissions)).await
+    }
+}
+
+/// The descriptor as a file of std's, which must not close it.
+pub(super) fn borrowed(handle: &Handle) -> std::mem::ManuallyDrop<std::fs::File> {
+    use std::os::fd::FromRawFd;
+    // SAFETY: the handle keeps it open, and it is not closed here.
+    std::mem::ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(handle.raw()) })
+}
+
+impl AsFd for File {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.handle.as_fd()
+    }
+}
+
+impl AsRawFd for File {
+    fn as_raw_fd(&self) -> RawFd {
+        self.handle.raw()
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("File").field("fd", &self.handle.raw()).finish_non_exhaustive()
+    }
+}

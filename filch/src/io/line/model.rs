@@ -1,0 +1,80 @@
+//! Who comes to a line or a gate just when it becomes free finds it so, or is woken.
+
+use std::sync::atomic::{AtomicUsize as Count, Ordering::Relaxed as AnyOrder};
+use std::task::{Context, Poll, Wake, Waker};
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::{Gate, Line};
+use crate::base::shim::UnsafeCell;
+
+/// Counts its wakes; no part of what is modelled.
+#[derive(Default)]
+struct Wakes(Count);
+
+impl Wake for Wakes {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.fetch_add(1, AnyOrder);
+    }
+}
+
+/// What is guarded by a line or a gate: the cell tells loom of every unordered touch.
+struct Guarded {
+    line: Line,
+    gate: Gate,
+    cell: UnsafeCell<u32>,
+}
+
+// SAFETY: N1 and N3, the cell is touched by one at a time.
+unsafe impl Sync for Guarded {}
+
+impl Guarded {
+    fn touch(&self) -> u32 {
+        self.cell.with_mut(|cell| {
+            // SAFETY: N1 or N3, whichever is modelled.
+            unsafe {
+                *cell += 1;
+                *cell
+            }
+        })
+    }
+}
+
+/// One who has begun ends while another comes.
+fn meets(ends: fn(&Guarded), comes: fn(&Guarded, &Context<'_>) -> Poll<()>) {
+    loom::model(move || {
+        let guarded =
+            Arc::new(Guarded { line: Line::new(), gate: Gate::new(), cell: UnsafeCell::new(0) });
+        assert!(guarded.line.try_take());
+        guarded.gate.add();
+        let other = guarded.clone();
+        let thread = thread::spawn(move || {
+            other.touch();
+            ends(&other);
+        });
+        let wakes = std::sync::Arc::new(Wakes::default());
+        let waker = Waker::from(wakes.clone());
+        let cx = Context::from_waker(&waker);
+        let first = comes(&guarded, &cx);
+        if first.is_ready() {
+            assert_eq!(guarded.touch(), 2);
+        }
+        thread.join().unwrap();
+        if first.is_pending() {
+            assert_eq!(wakes.0.load(AnyOrder), 1, "who waits is woken");
+            assert!(comes(&guarded, &cx).is_ready());
+            assert_eq!(guarded.touch(), 2);
+        }
+    });
+}
+
+#[test]
+fn loom_line_hands_over() {
+    meets(|guarded| guarded.line.let_go(), |guarded, cx| guarded.line.poll_take(cx));
+}
+
+#[test]
+fn loom_gate_opens() {
+    meets(|guarded| guarded.gate.finish(), |guarded, cx| guarded.gate.poll_open(cx));
+}
