@@ -24,6 +24,9 @@ enum Command {
     /// Take one sample and write it to standard output; `bench` calls this
     #[command(hide = true)]
     Sample(bench::SampleArgs),
+    /// Be a client of a server under measurement; `sample` calls this
+    #[command(hide = true)]
+    Load(bench::LoadArgs),
 }
 
 fn main() -> ExitCode {
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
         Command::Tour => tour::tour(),
         Command::Bench(args) => bench::bench(&args),
         Command::Sample(args) => bench::sample(&args).map(|never| match never {}),
+        Command::Load(args) => bench::load(&args.order),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

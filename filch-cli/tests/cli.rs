@@ -6,7 +6,17 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// Every runtime that takes part in the benchmark.
-const RUNTIMES: [&str; 6] = ["filch", "tokio", "smol", "rayon", "chili", "seq"];
+const RUNTIMES: [&str; 9] = [
+    "filch",
+    "tokio",
+    "smol",
+    "rayon",
+    "chili",
+    "seq",
+    "filch-epoll",
+    "tokio+rayon",
+    "tokio+blocking",
+];
 
 fn filch(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_filch")).args(args).output().expect("the program starts")

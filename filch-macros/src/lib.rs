@@ -1,6 +1,6 @@
-//! The attributes `#[filch::main]` and `#[filch::test]`.
+//! The attributes `#[filch::main]` and `#[filch::test]`, and macros over several futures.
 //!
-//! Both turn an `async fn` without arguments into a plain function that runs it to the end, and
+//! Both attributes turn an `async fn` without arguments into a plain function that runs it to the end, and
 //! every task it started with it; a simulated test may be a plain `fn` as well. Use them through the `filch` crate, which re-exports them.
 //!
 //! M1. The written function survives whole, as an item inside the expansion: its return type
@@ -15,6 +15,7 @@ use proc_macro::TokenStream;
 
 mod expand;
 mod options;
+mod select;
 
 /// Runs an `async fn` as the program.
 ///
@@ -68,4 +69,51 @@ pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::expand(expand::Kind::Test, options.into(), item.into()).into()
+}
+
+/// Awaits several futures at once, and runs the code of the first that is ready.
+///
+/// A branch is `pattern = future, if condition => expression`. If the condition is false, the future is not
+/// even made. If the value does not match the pattern, the branch is disabled and the others go on. If all are
+/// disabled, `else` is evaluated. All futures are dropped before the expression is evaluated; it is part of
+/// the surrounding function, so `?`, `.await`, `break` and `return` work.
+///
+/// Which branch is polled first is random, so none of several that are always ready starves. With `biased;`
+/// in front of the branches they are polled in the order in which they are written.
+///
+/// # Panics
+///
+/// If all branches are disabled and there is no `else`.
+///
+/// # Cancel safety
+///
+/// The futures that do not win are dropped: use those whose methods say that nothing is lost then. A future
+/// that must go on is pinned outside and named as `&mut future`.
+#[proc_macro]
+pub fn select(input: TokenStream) -> TokenStream {
+    select::select(input.into()).into()
+}
+
+/// Awaits several futures of one type of value at once: the value of the first that is ready.
+///
+/// Fair unless `biased;` comes first. The others are dropped; for cancel safety see [`macro@select`].
+#[proc_macro]
+pub fn race(input: TokenStream) -> TokenStream {
+    select::race(input.into()).into()
+}
+
+/// Awaits all futures, in one task, and gives a tuple of their values.
+///
+/// They take turns on one thread; to run them at the same time, spawn them.
+#[proc_macro]
+pub fn join(input: TokenStream) -> TokenStream {
+    select::join(select::Join::All, input.into()).into()
+}
+
+/// Awaits all futures, in one task, and gives a tuple of their values; or the first error, dropping the rest.
+///
+/// For cancel safety see [`macro@select`].
+#[proc_macro]
+pub fn try_join(input: TokenStream) -> TokenStream {
+    select::join(select::Join::Try, input.into()).into()
 }

@@ -22,6 +22,7 @@ async fn main() -> io::Result<()> {
             if let Err(error) = echo(stream).await {
                 eprintln!("{peer}: {error}");
             }
-        });
+        })
+        .detach();
     }
 }

@@ -54,6 +54,7 @@ async fn main() -> io::Result<()> {
             if let Err(error) = answer(stream).await {
                 eprintln!("{peer}: {error}");
             }
-        });
+        })
+        .detach();
     }
 }

@@ -166,6 +166,7 @@ async fn main() -> io::Result<()> {
             if let Err(error) = serve(stream, store).await {
                 eprintln!("{peer}: {error}");
             }
-        });
+        })
+        .detach();
     }
 }

@@ -132,6 +132,8 @@ impl Drop for Call {
         drop(self.frame.take());
         // SAFETY: the call's unit; the caller holds the runtime.
         unsafe { Group::leave(self.root) };
+        // C4: an adopted thread goes on outside of any task, and has no loop that settles.
+        Group::settle();
     }
 }
 
@@ -145,17 +147,48 @@ pub(crate) fn width() -> usize {
 /// Tells that work for `pieces` threads is about to be forked here: with the first fork as many are
 /// woken, at once, and not one after the other. Not before it: who is woken too early finds
 /// nothing, perhaps on this very processor while this thread has to wait.
-pub(crate) fn announce(pieces: usize) {
+pub(crate) fn announce(pieces: usize) -> Announced {
+    let mut announced = Announced { outer: None };
     // J4: who was lent no deque forks nothing, and its worker, if any, is of another lane.
     if pieces < 2 || Site::here().is_none() {
-        return;
+        return announced;
     }
     // SAFETY: used within this call only.
-    let Some(worker) = (unsafe { Worker::current() }) else { return };
+    let Some(worker) = (unsafe { Worker::current() }) else { return announced };
     let counts = worker.lane().idle.counts();
     if counts.sleeping > 0 && counts.searching == 0 {
-        worker.announced.set(pieces - 1);
+        let outer = worker.announced.get();
+        worker.announced.set(outer.max(pieces - 1));
+        announced.outer = Some(outer);
     } else {
+        worker.shared().notify_many(worker.lane(), pieces - 1);
+    }
+    announced
+}
+
+/// A loop that has been announced; its end takes back what no fork has told.
+#[must_use]
+pub(crate) struct Announced {
+    /// What was announced around it.
+    outer: Option<usize>,
+}
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        // SAFETY: used within this call only.
+        if let (Some(outer), Some(worker)) = (self.outer, unsafe { Worker::current() }) {
+            worker.announced.set(outer.min(worker.announced.get()));
+        }
+    }
+}
+
+/// Wakes as many as `pieces` jobs, which are queued here now, have work for, at once.
+pub(crate) fn wake_for(pieces: usize) {
+    // SAFETY: used within this call only.
+    if let Some(worker) = unsafe { Worker::current() }
+        && worker.runs_jobs()
+        && pieces > 1
+    {
         worker.shared().notify_many(worker.lane(), pieces - 1);
     }
 }

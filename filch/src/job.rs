@@ -205,15 +205,15 @@ impl Job {
     /// M2, where that is all there is to it: inside a task on a compute worker.
     #[inline]
     fn call_here(self) -> Called {
-        // SAFETY: used within this call only.
-        let worker = unsafe { Worker::current() }.filter(|worker| worker.runs_jobs());
         let (task, group) = context::with(|cx| (cx.task.get(), cx.group.get()));
-        let Some(worker) = worker.filter(|_| !task.is_null()) else {
+        // SAFETY: X2, whoever set it keeps the group.
+        let Some(current) = (unsafe { group.as_ref() }) else { return Called::NotAlone(self) };
+        // SAFETY: used within this call only.
+        let worker = unsafe { Worker::of_runtime(current.home().shared.cast()) };
+        let Some(worker) = worker.filter(|worker| worker.runs_jobs() && !task.is_null()) else {
             return Called::NotAlone(self);
         };
-        // SAFETY: X2, whoever set it keeps the group.
-        let cancelled = unsafe { group.as_ref() }.is_none_or(Group::is_cancelled);
-        let ends = cancelled || worker.shared().phase() >= Phase::Aborting;
+        let ends = current.is_cancelled() || worker.shared().phase() >= Phase::Aborting;
         if ends || self.parent().is_some() {
             return Called::NotAlone(self);
         }
@@ -529,7 +529,7 @@ impl Steps {
     where
         B: Fn(usize) + Send + Sync + 'static,
     {
-        fork::announce(self.numbers.len().div_ceil(self.grain));
+        fork::wake_for(self.numbers.len().div_ceil(self.grain));
         self.split(job, body);
     }
 

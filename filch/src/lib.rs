@@ -45,6 +45,8 @@
 //! | call what blocks for long | [`spawn_blocking()`] |
 //! | have jobs with children | [`Job`] |
 //! | make this thread a worker | [`Handle::adopt`] |
+//! | lock, signal, send messages between tasks | [`sync`] |
+//! | wait for the first of several futures, or for all | [`select!`], [`race!`], [`join!`](macro@join), [`try_join!`] |
 //! | let others go first | [`yield_now()`] |
 //! | have a runtime of one's own | [`Runtime`], [`Builder`], [`Handle`], [`Config`] |
 //! | end it | [`Shutdown`], with a [`ShutdownReport`] |
@@ -61,7 +63,7 @@
 //!
 //! # Not yet
 //!
-//! There is no I/O and there are no timers, so a future waits for handles, channels and other wakers
+//! There is no I/O and there are no timers, so a future waits for handles, [`sync`] and other wakers
 //! only. There is no task graph. There are no cargo features.
 
 extern crate self as filch;
@@ -103,6 +105,8 @@ pub mod par;
 
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod net;
+
+pub mod sync;
 
 #[cfg(not(loom))]
 pub mod time;
@@ -150,6 +154,28 @@ mod base;
 /// ```
 pub use filch_macros::main;
 /// ```
+/// use filch::sync::{Notify, mpmc};
+/// # filch::block_on(async {
+/// let (sender, receiver) = mpmc::bounded(1);
+/// let stop = Notify::new();
+/// sender.send(1).await.unwrap();
+/// let mut seen = 0;
+/// loop {
+///     filch::select! {
+///         biased;
+///         Ok(number) = receiver.recv(), if seen == 0 => {
+///             seen = number;
+///             stop.notify_one();
+///         }
+///         () = stop.notified() => break,
+///         else => unreachable!("one of them is always waited for"),
+///     }
+/// }
+/// assert_eq!(seen, 1);
+/// # });
+/// ```
+pub use filch_macros::select;
+/// ```
 /// #[filch::test]
 /// async fn spawned_task_returns_its_value() {
 ///     assert_eq!(filch::spawn(async { 7 }).await, 7);
@@ -167,6 +193,29 @@ pub use filch_macros::main;
 /// }
 /// ```
 pub use filch_macros::test;
+
+/// ```
+/// # filch::block_on(async {
+/// let winner = filch::race!(std::future::pending(), std::future::ready("first"));
+/// assert_eq!(winner, "first");
+/// # });
+/// ```
+pub use filch_macros::race;
+
+/// ```
+/// # filch::block_on(async {
+/// assert_eq!(filch::join!(async { 1 }, async { "two" }), (1, "two"));
+/// # });
+/// ```
+pub use filch_macros::join;
+
+/// ```
+/// # filch::block_on(async {
+/// let both = filch::try_join!(async { Ok(1) }, async { Err::<(), _>("no") });
+/// assert_eq!(both, Err("no"));
+/// # });
+/// ```
+pub use filch_macros::try_join;
 
 #[cfg(not(loom))]
 pub use adopt::{AdoptError, Adopted};

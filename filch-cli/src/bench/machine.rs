@@ -1,4 +1,4 @@
-//! Machine: where figures come from, and the two clocks that std lacks.
+//! Machine: where figures come from, the two clocks that std lacks, and where threads run.
 //!
 //! Unknown facts are left empty rather than guessed; only Linux tells all of them.
 
@@ -110,6 +110,44 @@ pub fn resident_bytes() -> usize {
     let rollup = fs::read_to_string("/proc/self/smaps_rollup").expect("/proc is mounted");
     let resident = field(&rollup, "Rss").expect("a resident size");
     first_word(&resident).parse::<usize>().expect("a number of KiB") * 1024
+}
+
+/// The cores that the calling thread may use.
+pub fn cores() -> Vec<usize> {
+    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
+    // SAFETY: the pointer is valid for writing one set, and its size is given.
+    let status =
+        unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), set.as_mut_ptr()) };
+    assert_eq!(status, 0, "there is room for every core of this machine");
+    // SAFETY: zeroed, and zeros are a set.
+    let set = unsafe { set.assume_init() };
+    // SAFETY: the number is within the set.
+    let may_use = |&core: &usize| unsafe { libc::CPU_ISSET(core, &set) };
+    (0..libc::CPU_SETSIZE as usize).filter(may_use).collect()
+}
+
+/// Keeps the calling thread, and those that it starts from now on, to one core.
+pub fn pin(core: usize) -> std::io::Result<()> {
+    // SAFETY: zeros are a set.
+    let mut set = unsafe { MaybeUninit::<libc::cpu_set_t>::zeroed().assume_init() };
+    // SAFETY: the core comes from `cores`, so it is within the set.
+    unsafe { libc::CPU_SET(core, &mut set) };
+    // SAFETY: the pointer is valid for reading one set, and its size is given.
+    let status = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
+    if status < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Runs the calling thread before all that are not urgent, if the system lets it.
+pub fn hurry() {
+    let least = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the pointer is valid for reading. A refusal is accepted.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const least) };
+}
+
+/// Names the calling thread, for profiles.
+pub fn name_thread(name: &std::ffi::CStr) {
+    // SAFETY: the name lives during the call. It cannot fail.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
 #[cfg(test)]

@@ -1,16 +1,19 @@
 //! `filch bench`: filch and its peers side by side in one run.
 //!
-//! Reading order: `peers`, `pools`, `scenarios`, `runner`, `report`.
+//! Reading order: `peers`, `pools`, `servers`, `load`, `scenarios`, `runner`, `report`.
 
+mod load;
 mod machine;
 mod peers;
 mod pools;
 mod report;
 mod runner;
 mod scenarios;
+mod servers;
 mod stats;
 mod watchdog;
 
+pub use load::load;
 pub use machine::Machine;
 
 use crate::style::Style;
@@ -75,6 +78,13 @@ pub struct SampleArgs {
     threads: u16,
     #[arg(long)]
     quick: bool,
+}
+
+/// One client for a parent process.
+#[derive(Args, Debug)]
+pub struct LoadArgs {
+    /// In JSON
+    pub order: String,
 }
 
 /// Runs `filch bench`.

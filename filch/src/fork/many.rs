@@ -49,7 +49,7 @@ where
 {
     let mut cells: Vec<_> = closures.into_iter().map(Cell::Closure).collect();
     super::on_worker(|| {
-        super::announce(cells.len());
+        let _announced = super::announce(cells.len());
         call_all(&mut cells);
     });
     cells.into_iter().map(Cell::into_value).collect()

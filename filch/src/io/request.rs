@@ -62,9 +62,7 @@ impl Request {
             Self::Send { .. }
             | Self::SendUncopied { .. }
             | Self::SendMsg { .. }
-            | Self::Connect { .. } => {
-                Some(Direction::Write)
-            }
+            | Self::Connect { .. } => Some(Direction::Write),
             Self::Poll { direction, .. } => Some(*direction),
             Self::Pause { .. } => None,
         }

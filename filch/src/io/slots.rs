@@ -231,7 +231,8 @@ impl Slots {
     fn add(&mut self, life: Life) -> Key {
         let generation = self.next_generation;
         self.next_generation = generation.wrapping_add(1);
-        let index = self.entries.insert(Entry { generation, first: None, uncopied: None, life }) as u32;
+        let index =
+            self.entries.insert(Entry { generation, first: None, uncopied: None, life }) as u32;
         debug_assert!(index < u32::MAX, "the last index is not an operation's");
         Key { index, generation }
     }

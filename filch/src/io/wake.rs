@@ -55,6 +55,12 @@ impl WakeWord {
         Self(AtomicU32::new(EMPTY))
     }
 
+    /// Whether the owner does not sleep, as far as is known.
+    pub(crate) fn is_up(&self) -> bool {
+        // ORDERING: Relaxed, a guess: who relies on it gives a token all the same.
+        matches!(self.0.load(Ordering::Relaxed), EMPTY | NOTIFIED)
+    }
+
     /// Says where the owner is about to sleep (W4).
     pub(crate) fn lie_down(&self, place: Place) -> Lain {
         let place = match place {

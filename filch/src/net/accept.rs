@@ -25,7 +25,7 @@ use crate::io::readiness::Direction;
 use crate::io::request::Request;
 use crate::io::slots::{CANCELED, Completion, Dispose, Next};
 use crate::io::sys;
-use crate::task::budget::poll_proceed;
+use crate::task::budget::poll_counted;
 
 /// Accepted connections that wait for `accept` at most. Guessed.
 const CAP: usize = 64;
@@ -173,9 +173,9 @@ impl<'a, S> Accept<'a, S> {
                 ready!(Pin::new(pause).poll(cx));
                 self.pause = None;
             }
-            ready!(poll_proceed(cx));
+            let accepted = ready!(poll_counted(cx, |cx| self.acceptor.poll_accept(cx)));
             let engine = self.acceptor.socket.descriptor.engine();
-            match ready!(self.acceptor.poll_accept(cx)) {
+            match accepted {
                 Ok(fd) => match Socket::from_fd(fd, engine).and_then(open) {
                     Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => {}
                     result => return Poll::Ready(result),

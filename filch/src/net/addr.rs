@@ -143,7 +143,7 @@ addresses! {
     (IpAddr, u16): |it| one(*it);
     (Ipv4Addr, u16): |it| one(*it);
     (Ipv6Addr, u16): |it| one(*it);
-    [SocketAddr]: |it| Found::Addresses(Addresses::Many(it.to_vec().into_iter()));
+    [SocketAddr]: |it| Found::Addresses(Addresses::Many(Vec::from(it).into_iter()));
     (&str, u16): |it| host_and_port(it.0, it.1);
     (String, u16): |it| host_and_port(&it.0, it.1);
     str: |it| split(it);

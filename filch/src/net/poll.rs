@@ -5,12 +5,12 @@
 //! L2. As everywhere in `futures-io`, who polled a direction last is the one that is woken.
 
 use std::io::{self, IoSlice};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use super::socket::{Socket, uninit};
 use super::tcp::TcpStream;
 use super::unix::UnixStream;
-use crate::task::budget::poll_proceed;
+use crate::task::budget::poll_counted;
 
 impl Socket {
     /// Bytes into `buf`; none are the end.
@@ -18,15 +18,13 @@ impl Socket {
         if buf.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        ready!(poll_proceed(cx));
         // SAFETY: `poll_read` writes initialized bytes only.
-        self.reads.poll_read(cx, unsafe { uninit(buf) })
+        poll_counted(cx, |cx| self.reads.poll_read(cx, unsafe { uninit(buf) }))
     }
 
     /// Bytes of `buf`, as many as fit.
     pub(super) fn poll_write(&self, cx: &Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        ready!(poll_proceed(cx));
-        self.writes.poll_write(cx, buf)
+        poll_counted(cx, |cx| self.writes.poll_write(cx, buf))
     }
 
     /// As `poll_write`, of several buffers.
@@ -35,8 +33,7 @@ impl Socket {
         cx: &Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        ready!(poll_proceed(cx));
-        self.writes.poll_write_vectored(cx, bufs)
+        poll_counted(cx, |cx| self.writes.poll_write_vectored(cx, bufs))
     }
 }
 

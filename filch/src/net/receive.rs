@@ -17,7 +17,7 @@ use crate::io::op::{Op, Operation};
 use crate::io::request::Request;
 use crate::io::slots::{Completion, Late};
 use crate::io::{Chunk, IoBufMut};
-use crate::task::budget::poll_proceed;
+use crate::task::budget::poll_counted;
 
 /// A receive into the caller's buffer, after the first `filled` bytes.
 struct Receive<'a, B> {
@@ -180,16 +180,19 @@ impl<B: IoBufMut + Unpin> Future for Read<'_, B> {
     type Output = (io::Result<usize>, B);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
+        poll_counted(cx, |cx| self.advance_all(cx))
+    }
+}
+
+impl<B: IoBufMut + Unpin> Read<'_, B> {
+    /// Goes as far as it can.
+    fn advance_all(&mut self, cx: &mut Context<'_>) -> Poll<(io::Result<usize>, B)> {
+        let this = self;
         loop {
             match std::mem::replace(&mut this.stage, Stage::Over) {
                 Stage::Start(mut buf) => {
                     if buf.bytes_total() == 0 {
                         return this.over(Ok(0), buf);
-                    }
-                    if poll_proceed(cx).is_pending() {
-                        this.stage = Stage::Start(buf);
-                        return Poll::Pending;
                     }
                     let count = match this.poll_special(cx, &mut buf) {
                         Poll::Pending => {
@@ -262,8 +265,7 @@ impl Future for Recv<'_> {
     type Output = io::Result<Option<Chunk>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        ready!(poll_proceed(cx));
-        let chunk = ready!(self.socket.reads.poll_recv(cx))?;
+        let chunk = ready!(poll_counted(cx, |cx| self.socket.reads.poll_recv(cx)))?;
         Poll::Ready(Ok(Some(chunk).filter(|chunk| !chunk.is_empty())))
     }
 }

@@ -33,7 +33,7 @@ use crate::io::readiness::Direction;
 use crate::io::request::Request;
 use crate::io::slots::{CANCELED, Completion, Late, Polled};
 use crate::io::sys;
-use crate::task::budget::poll_proceed;
+use crate::task::budget::poll_counted;
 
 mod turn;
 
@@ -210,7 +210,8 @@ unsafe impl<B: IoBuf + Unpin> Operation for Send<'_, B> {
     type Output = (Completion, B);
 
     fn request(&mut self) -> Request {
-        let request = request(&self.inner.descriptor, &self.buf.as_init()[self.sent..], self.extent);
+        let request =
+            request(&self.inner.descriptor, &self.buf.as_init()[self.sent..], self.extent);
         self.inner.writes.as_wished(request)
     }
 
@@ -419,7 +420,14 @@ impl<B: IoBuf + Unpin> Future for Write<'_, B> {
     type Output = (io::Result<usize>, B);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
+        poll_counted(cx, |cx| self.advance_all(cx))
+    }
+}
+
+impl<B: IoBuf + Unpin> Write<'_, B> {
+    /// Goes as far as it can.
+    fn advance_all(&mut self, cx: &mut Context<'_>) -> Poll<(io::Result<usize>, B)> {
+        let this = self;
         loop {
             match std::mem::replace(&mut this.stage, Stage::Over) {
                 Stage::Start(buf) => {
@@ -427,9 +435,7 @@ impl<B: IoBuf + Unpin> Future for Write<'_, B> {
                         let error = io::Error::from_raw_os_error(libc::ECANCELED);
                         return Poll::Ready((Err(error), buf));
                     }
-                    if poll_proceed(cx).is_pending()
-                        || this.socket.writes.poll_take(cx).is_pending()
-                    {
+                    if this.socket.writes.poll_take(cx).is_pending() {
                         this.stage = Stage::Start(buf);
                         return Poll::Pending;
                     }

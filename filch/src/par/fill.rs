@@ -25,7 +25,7 @@ pub fn generate<T: Send>(len: usize, make: impl Fn(usize) -> T + Sync) -> Vec<T>
     let room = Room { first: v.as_mut_ptr(), life: PhantomData };
     let make = &make;
     let filled = on_worker(move || {
-        announce(width().min(len));
+        let _announced = announce(width().min(len));
         room.fill(0, len, make, Divide::new(1))
     });
     let len = filled.release();
@@ -133,7 +133,7 @@ fn fill_part<T: Clone + Send>(v: &mut [T], value: T, divide: Divide) {
 /// Sets the element at each index to `make` of the index.
 pub(super) fn fill_indexed<T: Send>(v: &mut [T], make: &(impl Fn(usize) -> T + Sync)) {
     on_worker(|| {
-        announce(width().min(v.len()));
+        let _announced = announce(width().min(v.len()));
         fill_indexed_part(v, 0, make, Divide::new(1));
     });
 }

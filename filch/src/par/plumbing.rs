@@ -383,7 +383,7 @@ pub(super) fn start<R: Send>(pieces: usize, f: impl FnOnce() -> R + Send) -> R {
 #[inline(never)]
 fn start_erased(pieces: usize, f: &mut (dyn FnMut() + Send)) {
     on_worker(|| {
-        announce(pieces);
+        let _announced = announce(pieces);
         f();
     });
 }

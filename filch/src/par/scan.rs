@@ -156,7 +156,7 @@ fn scan_in_rounds<T: Clone + Send, S: Stretch<T>>(
     op: &(impl Fn(&T, &T) -> T + Sync),
     width: usize,
 ) -> Option<T> {
-    announce(width);
+    let _announced = announce(width);
     let chunk = rest.len().div_ceil((width + 1) * ROUNDS).max(CHUNK);
     let mut chunks = Vec::with_capacity(width + 1);
     while rest.len() > 0 {

@@ -383,6 +383,8 @@ unsafe fn run_here(task: RawTask, start: Start) {
             let _out = Out::of_this_thread();
             // SAFETY: by the caller's promise.
             let _ = unsafe { task.execute(start, u32::MAX) };
+            // C4: nobody else does, if the job has opened the ledger here.
+            Group::settle();
         }
     }
 }

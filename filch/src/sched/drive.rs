@@ -21,7 +21,7 @@ use crate::base::shim::Ordering;
 use crate::config::{Config, IoBackend};
 use crate::error::BuildError;
 use crate::io::batch::Batch;
-use crate::io::driver::{Driver, Ending, Kind};
+use crate::io::driver::{Driver, Ending, Kind, Tasks};
 use crate::io::engine::{Closure, Engine, Hooks};
 use crate::io::uring::Mode;
 
@@ -40,6 +40,14 @@ pub(crate) struct Suspect {
     beat: u64,
     since: Instant,
 }
+
+/// How long completions wait for a visit at most while tasks run, as the design has it; one task may
+/// take longer.
+const IO_AGE: Duration = Duration::from_micros(100);
+
+/// So many tasks in the ring are shared at once, however brief they may be. Guessed: some 300 µs of
+/// work, which is more than a wake costs.
+const HELD_BACK: usize = 64;
 
 /// A driver as the place where its slot's thread parks.
 struct DriverCore {
@@ -212,6 +220,14 @@ impl Worker {
         }
     }
 
+    /// Tells others that this worker visits its driver, and whether it has time for more.
+    pub(super) fn note_visit(&self) {
+        if self.drives() {
+            let much = self.slot().ring.len() >= HELD_BACK;
+            self.driver().note_visit(if much { Tasks::Many } else { Tasks::Few });
+        }
+    }
+
     /// Whether a visit to the driver would bring something.
     pub(super) fn sees_completions(&self) -> bool {
         self.drives() && self.driver().sees_completions()
@@ -219,5 +235,60 @@ impl Worker {
 
     fn driver(&self) -> &Driver {
         self.shared().engine.driver(self.id() as usize)
+    }
+}
+
+/// Visits of the event core.
+impl Worker {
+    pub(super) fn events(&self) {
+        if self.may_skip_visit() {
+            return;
+        }
+        self.visited.set((self.since.get(), self.tick.get()));
+        self.deliver(|core| {
+            core.poll();
+        });
+    }
+
+    /// Has the event core tell what has happened. Tasks that this makes ready stay here for a moment
+    /// (D1 of `schedule`): most are brief, and a neighbour that were woken for a few of them would keep their
+    /// operations, and be woken for each of them from then on.
+    pub(super) fn deliver(&self, tell: impl FnOnce(&mut dyn EventCore)) {
+        self.make_room();
+        self.delivering.set(true);
+        tell(&mut **self.core.borrow_mut());
+        self.delivering.set(false);
+        self.note_visit();
+        if self.held_back.get() && self.slot().ring.len() >= HELD_BACK {
+            self.share_held_back();
+        }
+    }
+
+    /// Tells others of tasks that were held back, if any are left.
+    fn share_held_back(&self) {
+        if self.held_back.replace(false) && !self.slot().ring.is_empty() {
+            self.shared().notify(self.lane());
+        }
+    }
+
+    /// Whether the visit to a driver that costs a system call each time can wait: there were one or a
+    /// park a moment ago, and a worker that has nothing else to do parks there (K4 of `worker`).
+    fn may_skip_visit(&self) -> bool {
+        let ((at, tick), now) = (self.visited.get(), self.since.get());
+        self.runs_futures()
+            && self.shared().engine.visits_cost()
+            && now.saturating_duration_since(at) < IO_AGE
+            && self.tick.get() - tick < self.shared().config.io_interval as u64
+    }
+
+    /// Whether completions have waited for so long that they come before the next task (K4 of `worker`). Tasks that
+    /// were held back for so long are for others, too.
+    pub(super) fn is_due(&self, driving: bool) -> bool {
+        let age = || self.shared().clock.now().saturating_duration_since(self.since.get());
+        let due = (driving || self.held_back.get()) && age() >= IO_AGE;
+        if due {
+            self.share_held_back();
+        }
+        due
     }
 }

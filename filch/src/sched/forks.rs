@@ -14,6 +14,7 @@
 //! Not here: the fork itself, which touches nothing but the deque and the idle word (`fork`).
 
 use super::blocking::Out;
+use super::ripe;
 use super::worker::Worker;
 use crate::base::sim;
 use crate::queue::deque::{Index, Retract, Steal};
@@ -23,9 +24,11 @@ use crate::task::header::RawTask;
 use crate::task::latch::{Latch, Owner};
 use crate::task::stack::{Fork, Taken};
 
-/// Pauses without a find after which a waiting owner blocks: some 55 µs. Guessed: more than what a
-/// sleep and a wake cost.
-const PAUSES: usize = 250;
+/// Pauses without a find after which a waiting owner blocks: some 65 µs. Guessed: more than what a
+/// sleep and a wake cost, and more than a job takes to ripen.
+const PAUSES: usize = 300;
+
+const _: () = assert!(PAUSES > ripe::LONGEST_WAIT as usize + STRIDE);
 
 /// Pauses between two looks at the taker's deque, whose line the taker writes all the time.
 const STRIDE: usize = 8;
@@ -42,6 +45,8 @@ impl Worker {
         if unsafe { Latch::set(latch) } == Owner::Asleep {
             self.shared().slots[owner].bed.unpark();
         }
+        // Last, because it may call wakers of others, and the owner waits.
+        self.settle_for_others();
     }
 
     /// Notes who runs a job that was just stolen from slot `owner`, if it is a stack job (L3).

@@ -25,7 +25,7 @@ const PAUSES: u64 = 32;
 const MOST_BRIEF: u32 = 3;
 
 /// R2.
-const LONGEST_WAIT: u64 = PAUSES << MOST_BRIEF;
+pub(super) const LONGEST_WAIT: u64 = PAUSES << MOST_BRIEF;
 
 /// What a thief knows of its victims.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ pub(crate) struct Ripeness {
     brief: Cell<u32>,
     /// Woken for work that it has not looked for yet (R3).
     woken: Cell<bool>,
+    /// Has lost its patience with jobs that do not ripen.
+    pub(super) tired: Cell<bool>,
     /// By the victim's number.
     seen: Box<[Cell<Sighting>]>,
 }
@@ -61,6 +63,7 @@ impl Ripeness {
             due: Cell::new(None),
             brief: Cell::new(0),
             woken: Cell::new(false),
+            tired: Cell::new(false),
             seen: vec![Cell::default(); victims].into(),
         }
     }

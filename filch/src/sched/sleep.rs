@@ -7,6 +7,7 @@
 //! P2. Nothing of a group stays in the ledger while the worker sleeps (C4; `find` settled it).
 
 use super::shared::Phase;
+use super::steal::TIRED_GAP;
 use super::worker::Worker;
 use crate::base::shim::yield_now;
 use crate::base::sim;
@@ -49,8 +50,9 @@ impl Worker {
         match self.next_high().or_else(|| self.sweep()) {
             Some(task) => self.run_found(task),
             None => match self.ripeness.next_due() {
-                // R2: it ripens while this worker pauses, and only then.
-                Some(pauses) => (0..pauses).for_each(|_| self.pause()),
+                // R2: it ripens while this worker pauses, and only then. Not sooner than the look is
+                // worth the barrier that it costs.
+                Some(due) => (0..due.max(TIRED_GAP)).for_each(|_| self.pause()),
                 // A pusher is between two instructions, or another taker is at work: let it.
                 None => yield_now(),
             },
@@ -78,13 +80,9 @@ impl Worker {
         self.searching.set(resumed.cause == Cause::Chosen);
         self.ripeness.set_woken(resumed.cause == Cause::Chosen);
         self.set_armed(resumed.sentry);
-        if self.has_newest()
-            || !self.slot().ring.is_empty()
-            || self.drives()
-            || self.has_timers()
-        {
-            // An event core may have woken tasks while we counted as asleep, and completions depend on
-            // us; and M2.
+        if self.has_newest() || !self.slot().ring.is_empty() || self.drives() || self.has_timers() {
+            // An event core may have woken tasks while we counted as asleep, completions depend on us,
+            // and M2.
             self.ensure_watched();
         }
         if resumed.owes == Owes::Notify {

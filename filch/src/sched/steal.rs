@@ -34,7 +34,7 @@ const LAST_GAP: usize = 64;
 
 /// Pauses between two looks of a thief that has lost its patience and still sees jobs that are not ripe:
 /// some 55 µs. Guessed.
-const TIRED_GAP: usize = 256;
+pub(super) const TIRED_GAP: usize = 256;
 
 /// A job that took less was not worth a theft. Guessed.
 const BRIEF: Duration = Duration::from_micros(3);
@@ -129,26 +129,45 @@ impl Worker {
     /// line away that a worker which forks writes every few nanoseconds, and each sleep of ours
     /// costs such a worker a wake-up; so few looks, for a longer time.
     fn linger_for_jobs(&self) -> Found {
+        if self.ripeness.tired.replace(false) {
+            return self.look_once_more();
+        }
         let mut left = JOB_PATIENCE * self.shared().config.explore_yields;
         let mut gap = FIRST_GAP;
-        loop {
-            let pauses = match (self.ripeness.next_due(), left) {
-                (None, 0) => return Found::Nothing,
-                // A sleeper's second look would find the same, at the price of a barrier.
-                (Some(_), 0) => TIRED_GAP,
-                (Some(due), _) => due.min(LAST_GAP).min(left),
-                (None, _) => gap.min(left),
-            };
-            (0..pauses).for_each(|_| self.pause());
-            left = left.saturating_sub(pauses);
-            gap = LAST_GAP.min(2 * gap);
-            if let Some(task) = self.try_all_victims() {
-                return Found::Task(task);
-            }
-            if let Some(found) = self.end_of_search(left == 0 || !self.ripeness.has_noted()) {
+        while left > 0 {
+            let ripens = self.ripeness.next_due().map_or(gap, |due| due.min(LAST_GAP));
+            if let Some(found) = self.look_after(ripens.min(left)) {
                 return found;
             }
+            left -= ripens.min(left);
+            gap = LAST_GAP.min(2 * gap);
         }
+        self.look_once_more()
+    }
+
+    /// What a thief does that has lost its patience: sleep, unless it still sees jobs that may ripen. The
+    /// second look before the sleep would see them too, at the price of a barrier.
+    fn look_once_more(&self) -> Found {
+        if self.ripeness.next_due().is_none() {
+            return Found::Nothing;
+        }
+        if let Some(found) = self.look_after(TIRED_GAP) {
+            return found;
+        }
+        if let Some(task) = self.next_low() {
+            return Found::Task(task);
+        }
+        self.ripeness.tired.set(true);
+        Found::Unripe
+    }
+
+    /// Pauses, and looks at all victims.
+    fn look_after(&self, pauses: usize) -> Option<Found> {
+        (0..pauses).for_each(|_| self.pause());
+        if let Some(task) = self.try_all_victims() {
+            return Some(Found::Task(task));
+        }
+        self.end_of_search(!self.ripeness.has_noted())
     }
 
     /// Tries every victim once, from a random one on.

@@ -195,6 +195,8 @@ impl Shared {
 
 impl Listener for Shared {
     fn clock_moved(&self) {
+        // First: once somebody is awake, births rely on it for the time.
+        self.tell_time();
         let lane = &self.lanes[0];
         // Who lies down after this has taken its lock, and with it seen that the clock moved.
         let mut sleepers = Vec::new();

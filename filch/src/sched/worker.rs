@@ -44,14 +44,6 @@ const GLOBAL_LOOK_NS: u64 = 200_000;
 /// A sleep that is shorter costs more than it saves: about two thread switches. Guessed.
 const SHORT_SLEEP: Duration = Duration::from_micros(20);
 
-/// How long completions wait for a visit at most while tasks run, as the design has it; one task may
-/// take longer.
-const IO_AGE: Duration = Duration::from_micros(100);
-
-/// So many tasks in the ring are shared at once, however brief they may be. Guessed: some 300 µs of
-/// work, which is more than a wake costs.
-const HELD_BACK: usize = 64;
-
 /// How things were before a task.
 #[must_use]
 pub(super) struct Entered {
@@ -75,11 +67,11 @@ pub(crate) struct Worker {
     lane: NonNull<Lane>,
     runs_futures: bool,
     runs_jobs: bool,
-    core: RefCell<Box<dyn EventCore>>,
+    pub(super) core: RefCell<Box<dyn EventCore>>,
     cache: Cache,
     pub(crate) rng: RefCell<Rng>,
     /// Tasks run, empty looks included: what the intervals count.
-    tick: Cell<u64>,
+    pub(super) tick: Cell<u64>,
     /// The tick at which the next periodic look is due.
     next_look: Cell<u64>,
     /// Periodic looks so far.
@@ -111,9 +103,9 @@ pub(crate) struct Worker {
     /// It made tasks ready that nobody was told of (D1).
     pub(super) held_back: Cell<bool>,
     /// When the event core was last visited: time and tick.
-    visited: Cell<(Instant, u64)>,
+    pub(super) visited: Cell<(Instant, u64)>,
     /// When the worker last woke, fell asleep or told the time.
-    since: Cell<Instant>,
+    pub(super) since: Cell<Instant>,
     aborting: Cell<bool>,
     /// Until when the naps of the past would have taken at their rate (M3 of `timers`).
     pub(super) short_naps: Cell<Instant>,
@@ -338,6 +330,7 @@ impl Worker {
             }
             Found::Stop => return Served::Stop,
             Found::Nothing => return Served::Nothing,
+            Found::Unripe => {}
         }
         Served::Something
     }
@@ -362,57 +355,6 @@ impl Worker {
 
     pub(crate) fn is_stopped(&self) -> bool {
         self.shared.phase() == Phase::Stopped
-    }
-
-    fn events(&self) {
-        if self.may_skip_visit() {
-            return;
-        }
-        self.visited.set((self.since.get(), self.tick.get()));
-        self.deliver(|core| {
-            core.poll();
-        });
-    }
-
-    /// Has the event core tell what has happened. Tasks that this makes ready stay here for a moment
-    /// (D1): most are brief, and a neighbour that were woken for a few of them would keep their
-    /// operations, and be woken for each of them from then on.
-    fn deliver(&self, tell: impl FnOnce(&mut dyn EventCore)) {
-        self.make_room();
-        self.delivering.set(true);
-        tell(&mut **self.core.borrow_mut());
-        self.delivering.set(false);
-        if self.held_back.get() && self.slot().ring.len() >= HELD_BACK {
-            self.share_held_back();
-        }
-    }
-
-    /// Tells others of tasks that were held back, if any are left.
-    fn share_held_back(&self) {
-        if self.held_back.replace(false) && !self.slot().ring.is_empty() {
-            self.shared.notify(self.lane());
-        }
-    }
-
-    /// Whether the visit to a driver that costs a system call each time can wait: there were one or a
-    /// park a moment ago, and a worker that has nothing else to do parks there (K4).
-    fn may_skip_visit(&self) -> bool {
-        let ((at, tick), now) = (self.visited.get(), self.since.get());
-        self.runs_futures
-            && self.shared.engine.visits_cost()
-            && now.saturating_duration_since(at) < IO_AGE
-            && self.tick.get() - tick < self.shared.config.io_interval as u64
-    }
-
-    /// Whether completions have waited for so long that they come before the next task (K4). Tasks that
-    /// were held back for so long are for others, too.
-    fn is_due(&self, driving: bool) -> bool {
-        let age = || self.shared.clock.now().saturating_duration_since(self.since.get());
-        let due = (driving || self.held_back.get()) && age() >= IO_AGE;
-        if due {
-            self.share_held_back();
-        }
-        due
     }
 
     /// Sleeps in the event core.
@@ -574,6 +516,7 @@ impl Worker {
         if ran == Ran::Requeue {
             self.requeue(task);
         }
+        self.settle_for_others();
     }
 
     /// Runs a job that this thread has claimed through its handle.
@@ -586,6 +529,7 @@ impl Worker {
         let ran = unsafe { task.execute(start, self.shared.config.poll_budget as u32) };
         debug_assert_eq!(ran, Ran::Settled, "jobs do not yield");
         self.leave_task(entered);
+        self.settle_for_others();
     }
 
     /// Tells the sentry that a task begins, and lets it fork if this worker runs jobs (X5).
@@ -621,13 +565,12 @@ impl Worker {
         let step = if entered.beat % 2 == beat % 2 { 2 } else { 1 };
         // ORDERING: Relaxed, as in `enter_task`.
         slot.beat.store(beat + step, Ordering::Relaxed);
-        self.settle_for_others();
     }
 
     /// C4: what goes on after a task is the worker's loop, which settles before it rests; or a task
     /// that waited, perhaps of another group; or a guest between two calls. Those do not settle.
     #[inline]
-    fn settle_for_others(&self) {
+    pub(super) fn settle_for_others(&self) {
         let group = context::with(|cx| cx.group.get());
         let settles_later =
             if group.is_null() { !self.is_guest() } else { Group::is_in_ledger(group) };
@@ -712,5 +655,7 @@ pub(super) enum Served {
 pub(crate) enum Found {
     Task(RawTask),
     Nothing,
+    /// Jobs of others that do not ripen: no reason to sleep, nor to look more often.
+    Unripe,
     Stop,
 }

@@ -278,11 +278,13 @@ impl Group {
         context::with(|cx| cx.ledger.count() == count)
     }
 
-    /// Settles this thread's ledger (C4): before searching, parking or blocking.
+    /// Settles this thread's ledger (C4): before searching, parking or blocking. Nothing is in it
+    /// afterwards, whatever the wakers of those who waited have done here meanwhile.
     pub(crate) fn settle() {
-        // First, because a job that ends thereby may deliver a panic to the group.
-        job::settle();
-        if let Some(count) = context::with(|cx| cx.ledger.settle()) {
+        loop {
+            // First, because a job that ends thereby may deliver a panic to the group.
+            job::settle();
+            let Some(count) = context::with(|cx| cx.ledger.settle()) else { return };
             // SAFETY: a ledger's count is the field of a group; the count's reference is ours.
             unsafe { Self::announce(Self::of_count(count)) };
         }

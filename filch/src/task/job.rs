@@ -488,7 +488,8 @@ fn open_ledger(child: &Trunk) {
 /// Gives back the units that this thread keeps (N6).
 #[inline]
 pub(crate) fn settle() {
-    if context::with(|cx| !cx.tree.count().is_null()) {
+    // Again, if the wakers of those who waited have run jobs here.
+    while context::with(|cx| !cx.tree.count().is_null()) {
         settle_units();
     }
 }

@@ -222,8 +222,9 @@ impl<T> JoinHandle<T> {
 
     /// Ready when the task has ended.
     pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        std::task::ready!(budget::poll_proceed(cx));
-        if self.set_waiter(cx.waker()) { Poll::Pending } else { Poll::Ready(()) }
+        budget::poll_counted(cx, |cx| {
+            if self.set_waiter(cx.waker()) { Poll::Pending } else { Poll::Ready(()) }
+        })
     }
 
     fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::instant::Instant;
@@ -179,8 +179,7 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        ready!(self.poll_elapsed(cx));
-        budget::poll_proceed(cx)
+        budget::poll_counted(cx, |cx| self.poll_elapsed(cx))
     }
 }
 

@@ -56,7 +56,7 @@ on_each_backend! {
             let (begun, has_begun) = mpsc::channel();
             for _ in 0..20 {
                 let begun = begun.clone();
-                runtime.spawn(async move {
+                drop(runtime.spawn(async move {
                     let (client, server) = pair().await.unwrap();
                     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
                     filch::spawn(async move { listener.accept().await.map(drop) }).detach();
@@ -67,7 +67,7 @@ on_each_backend! {
                     begun.send(()).unwrap();
                     let _ = client.read(vec![0; 100]).await;
                     write.await.0.unwrap();
-                });
+                }));
             }
             (0..20).for_each(|_| has_begun.recv().unwrap());
             runtime.shutdown(how);
@@ -96,7 +96,7 @@ on_each_backend! {
         let before = descriptors();
         let runtime = on.runtime();
         let (begun, has_begun) = mpsc::channel();
-        runtime.spawn(async move {
+        let connects = async move {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
             filch::spawn(async move {
@@ -120,7 +120,8 @@ on_each_backend! {
                     begun.send(()).unwrap();
                 }
             }
-        });
+        };
+        drop(runtime.spawn(connects));
         has_begun.recv().unwrap();
         runtime.shutdown(Shutdown::Abort);
         eventually(|| descriptors() <= before);

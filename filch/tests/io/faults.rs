@@ -260,14 +260,16 @@ fn churn(on: On, connections: usize) {
     let (bound, address) = mpsc::channel();
     let served = Arc::new(AtomicUsize::new(0));
     let count = served.clone();
-    runtime.spawn(async move {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        bound.send(listener.local_addr().unwrap()).unwrap();
-        while let Ok((stream, _)) = listener.accept().await {
-            count.fetch_add(1, Ordering::Relaxed);
-            filch::spawn(serve(stream)).detach();
-        }
-    });
+    runtime
+        .spawn(async move {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            bound.send(listener.local_addr().unwrap()).unwrap();
+            while let Ok((stream, _)) = listener.accept().await {
+                count.fetch_add(1, Ordering::Relaxed);
+                filch::spawn(serve(stream)).detach();
+            }
+        })
+        .detach();
     let address = address.recv().unwrap();
     let over = Arc::new(AtomicBool::new(false));
     let client = {

@@ -11,11 +11,12 @@ use crate::{begin, on_each_backend, pair, pattern};
 
 /// Respawns itself until told to stop.
 fn respawn(stop: Arc<AtomicBool>) {
-    filch::spawn(async move {
+    let task = async move {
         if !stop.load(Ordering::Relaxed) {
             respawn(stop);
         }
-    });
+    };
+    drop(filch::spawn(task));
 }
 
 on_each_backend! {

@@ -87,9 +87,9 @@ on_each_backend! {
             let socket = TcpSocket::new_v4().unwrap();
             socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
             let address = socket.local_addr().unwrap();
-            let std = std::net::TcpListener::from(std::os::fd::OwnedFd::from(
+            let std = std::net::TcpListener::from(
                 std::os::fd::AsFd::as_fd(&socket).try_clone_to_owned().unwrap(),
-            ));
+            );
             socket2::SockRef::from(&std).listen(1).unwrap();
             let mut connects: Vec<_> =
                 (0..8).map(|_| Box::pin(TcpStream::connect(address))).collect();

@@ -88,7 +88,8 @@ on_each_backend! {
             filch::yield_now().await;
             begun.send(()).unwrap();
             let _ = write.await;
-        });
+        })
+        .detach();
         has_begun.recv().unwrap();
         runtime.shutdown(filch::Shutdown::Abort);
         drop(server);

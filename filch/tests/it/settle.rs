@@ -1,5 +1,6 @@
 //! Units that a worker holds back reach their group before the worker rests.
 
+use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -114,9 +115,9 @@ fn scope_ends_although_its_last_closure_was_claimed_by_a_waiter_of_another_group
     });
 }
 
-#[test]
-fn adopted_thread_between_two_calls_holds_back_no_unit() {
-    must_end(|| {
+/// An adopted thread claims a job that opens its ledger, and then goes on outside of any task.
+fn adopted_thread_waits(wait: fn(filch::JoinHandle<()>)) {
+    must_end(move || {
         let builder = filch::Builder::new().io_workers(1).compute_workers(1);
         let runtime = builder.adoptable_threads(1).build().unwrap();
         let (handle, (waited, has_waited)) = (runtime.handle(), mpsc::channel());
@@ -130,7 +131,7 @@ fn adopted_thread_between_two_calls_holds_back_no_unit() {
                 let _ = may_go.recv();
             }));
             is_busy.recv().unwrap();
-            filch::spawn_fn(|| filch::Job::new(|_| {}).run_and_wait()).wait();
+            wait(filch::spawn_fn(|| filch::Job::new(|_| {}).run_and_wait()));
             drop(go);
             waited.send(()).unwrap();
             let _ = has_ended.recv();
@@ -140,5 +141,78 @@ fn adopted_thread_between_two_calls_holds_back_no_unit() {
         let _ = runtime.shutdown(filch::Shutdown::Drain);
         drop(ended);
         thread.join().unwrap();
+    });
+}
+
+#[test]
+fn adopted_thread_between_two_calls_holds_back_no_unit() {
+    adopted_thread_waits(|handle| handle.wait());
+}
+
+#[test]
+fn adopted_thread_after_a_join_holds_back_no_unit() {
+    adopted_thread_waits(|handle| _ = filch::join(|| handle.wait(), || ()));
+}
+
+#[test]
+fn worker_that_waited_for_another_runtime_holds_back_no_unit_of_it() {
+    must_end(|| {
+        let small = || filch::Builder::new().io_workers(1).compute_workers(1).build().unwrap();
+        let (one, two) = (small(), small());
+        // The only compute worker is busy, so that the waiter claims what it waits for.
+        let ((busy, is_busy), (go, may_go)) = (mpsc::channel(), mpsc::channel::<()>());
+        drop(two.spawn_fn(move || {
+            busy.send(()).unwrap();
+            let _ = may_go.recv();
+        }));
+        is_busy.recv().unwrap();
+        let awaited = two.spawn_fn(|| filch::Job::new(|_| {}).run_and_wait());
+        let ((waited, has_waited), (ended, has_ended)) = (mpsc::channel(), mpsc::channel::<()>());
+        let waiter = one.spawn_fn(move || {
+            awaited.wait();
+            waited.send(()).unwrap();
+            let _ = has_ended.recv();
+        });
+        has_waited.recv().unwrap();
+        drop(go);
+        let _ = two.shutdown(filch::Shutdown::Drain);
+        drop(ended);
+        waiter.wait();
+    });
+}
+
+/// A waker that works for another group on the thread that calls it.
+struct Busy(filch::Handle);
+
+impl std::task::Wake for Busy {
+    fn wake(self: Arc<Self>) {
+        self.0.spawn_fn(|| filch::Job::new(|_| {}).run_and_wait()).wait();
+    }
+}
+
+#[test]
+fn units_that_a_waker_leaves_behind_are_not_those_of_the_next_task() {
+    must_end(|| {
+        let runtime = filch::Builder::new().io_workers(1).compute_workers(1).build().unwrap();
+        let handle = runtime.handle();
+        runtime.block_on_fn(move || {
+            let ((gate, gated), (started, is_started)) = (mpsc::channel::<()>(), mpsc::channel());
+            let mut group = Box::pin(filch::group(async move |_: filch::Group<()>| {
+                drop(filch::spawn_fn(move || {
+                    started.send(()).unwrap();
+                    gated.recv().unwrap();
+                }));
+                Ok(())
+            }));
+            let waker = std::task::Waker::from(Arc::new(Busy(handle)));
+            let mut cx = std::task::Context::from_waker(&waker);
+            assert!(group.as_mut().poll(&mut cx).is_pending());
+            is_started.recv().unwrap();
+            drop(filch::spawn_fn(|| ()));
+            gate.send(()).unwrap();
+            // Its end calls the waker, on the worker that runs the next task.
+            std::mem::forget(group);
+        });
+        let _ = runtime.shutdown(filch::Shutdown::Drain);
     });
 }

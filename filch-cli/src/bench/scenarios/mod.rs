@@ -1,9 +1,10 @@
 //! Scenarios: what is measured. Written once each for all runtimes that can run it: async ones for
-//! every `Peer`, the rest for every `Pool`.
+//! every `Peer`, those of sockets for every `Server`, the rest for every `Pool`.
 //!
 //! C1. A sample returns one value per metric of its scenario, in that order; lower is better.
 //! C2. A sample starts its own runtime, and neither its start nor its end is part of a value.
-//! C3. All peers get the same work, the same channels and the same allocator.
+//! C3. All peers get the same work, the same allocator and, unless these are what is measured, the same
+//!     channels.
 //!
 //! Not here: repetition, order and statistics (`runner`, `stats`).
 
@@ -13,12 +14,14 @@ mod fork;
 mod hostage;
 mod idle_cpu;
 mod jobs;
+mod net;
 mod par;
 mod ping_pong;
 mod ping_pong_oneshot;
 mod skynet_async;
 mod spawn_many_local;
 mod spawn_many_remote;
+mod sync;
 mod task_memory;
 mod timers;
 mod wake_latency;
@@ -179,7 +182,8 @@ pub fn catalogue() -> Vec<Entry> {
         entry::<task_memory::TaskMemory>(),
         entry::<hostage::Hostage>(),
     ];
-    [asynchronous, timers::entries(), fork::entries(), par::entries(), jobs::entries()].concat()
+    let apart = [timers::entries(), sync::entries(), net::entries()].concat();
+    [asynchronous, apart, fork::entries(), par::entries(), jobs::entries()].concat()
 }
 
 fn entry<S: Scenario>() -> Entry {

@@ -25,7 +25,7 @@ const LEAF: usize = 1 << 10;
 const LEAVES: usize = 2;
 
 pub(super) fn sort<T: Send>(v: &mut [T], less: &(impl Fn(&T, &T) -> bool + Sync), width: usize) {
-    announce(width);
+    let _announced = announce(width);
     let leaf = v.len().div_ceil(width * LEAVES).min(LEAF_BYTES / size_of::<T>()).max(LEAF);
     let mut scratch = Vec::with_capacity(v.len());
     let scratch = &mut scratch.spare_capacity_mut()[..v.len()];

@@ -37,7 +37,7 @@ const LEAVES: usize = 2;
 const LEAF: usize = 2 << 10;
 
 pub(super) fn sort<T: Send>(v: &mut [T], less: &(impl Fn(&T, &T) -> bool + Sync), width: usize) {
-    announce(width);
+    let _announced = announce(width);
     let leaf = (v.len() / (width * LEAVES)).max(LEAF);
     let cuts = (width * LEAVES).next_power_of_two().ilog2() + 1;
     sort_part(v, less, Plan { leaf, cuts, width });

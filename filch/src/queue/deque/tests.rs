@@ -157,6 +157,16 @@ proptest! {
 /// The owner pushes bursts and pops them again, always near the last item; three thieves compete.
 #[test]
 fn every_item_is_taken_once_under_theft() {
+    take_under_theft(false);
+}
+
+/// The same with an owner that pays real fences for some indices (D7).
+#[test]
+fn every_item_is_taken_once_while_the_owner_expects_thieves() {
+    take_under_theft(true);
+}
+
+fn take_under_theft(mixed: bool) {
     let deque = Owned::new(2);
     let tally = Tally::new(STRESS);
     let over = AtomicBool::new(false);
@@ -167,6 +177,10 @@ fn every_item_is_taken_once_under_theft() {
             let burst = next..STRESS.min(next + 1 + next % 5);
             next = burst.end;
             burst.clone().for_each(|n| deque.push(n));
+            if mixed && next % 7 == 0 {
+                // SAFETY: this thread is the owner.
+                unsafe { deque.0.expect_thieves() };
+            }
             burst.for_each(|_| deque.pop().into_iter().for_each(|n| tally.take(n)));
         }
         while let Some(n) = deque.pop() {

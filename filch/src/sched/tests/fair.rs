@@ -1,5 +1,7 @@
 //! A worker that never runs dry still sees everything else, and no task keeps the worker.
 
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 
 use super::{Gate, before, respawn_for_ever, respawn_job_for_ever, yield_for_ever};
@@ -147,4 +149,31 @@ fn a_budget_is_fresh_at_every_poll() {
     }));
     rig.drive();
     assert_eq!(rig.log.len(), 20);
+}
+
+#[test]
+fn a_poll_of_more_waiting_handles_than_the_budget_reaches_the_last() {
+    let rig = Rig::new(Config { poll_budget: 3, ..config(1, 0) });
+    let mut waiting: Vec<_> =
+        (0..5).map(|_| rig.task().spawn(std::future::pending::<()>())).collect();
+    let mut last = rig.task().spawn(async {});
+    rig.drive();
+    let log = rig.log.clone();
+    drop(rig.task().spawn(std::future::poll_fn(move |cx| {
+        for handle in &mut waiting {
+            assert!(pin!(handle).poll(cx).is_pending());
+        }
+        let end = pin!(&mut last).poll(cx);
+        if end.is_ready() {
+            log.note("seen");
+        }
+        end
+    })));
+    for _ in 0..20 {
+        if rig.log.has("seen") {
+            return;
+        }
+        rig.step(0);
+    }
+    panic!("the poll never reaches it");
 }

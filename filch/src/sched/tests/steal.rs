@@ -17,7 +17,7 @@ fn explore(rig: &Rig, slot: usize) -> bool {
             worker.run(task);
             true
         }
-        Found::Nothing => false,
+        Found::Nothing | Found::Unripe => false,
         Found::Stop => panic!("nobody has stopped"),
     })
 }

@@ -1,0 +1,16 @@
+//! What the macros `select!`, `race!`, `join!` and `try_join!` expand to calls of.
+
+use crate::base::rng::{Rng, fresh_seed};
+use crate::base::sim;
+use std::cell::RefCell;
+
+/// Which of so many branches is polled first, in a fair `select!`: any, as likely as another.
+pub fn start(branches: usize) -> usize {
+    thread_local! {
+        static RNG: RefCell<Option<Rng>> = const { RefCell::new(None) };
+    }
+    if let Some(number) = sim::random() {
+        return (number % branches as u64) as usize;
+    }
+    RNG.with_borrow_mut(|rng| rng.get_or_insert_with(|| Rng::new(fresh_seed())).below(branches))
+}

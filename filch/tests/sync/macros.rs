@@ -1,0 +1,194 @@
+//! `select!`, `race!`, `join!`, `try_join!` and `task_local!`.
+
+use std::future::{pending, ready};
+
+use filch::sync::{Notify, mpmc};
+
+use crate::support::Drops;
+
+#[test]
+fn select_runs_the_branch_that_is_ready_and_drops_the_others_first() {
+    filch::block_on(async {
+        let drops = Drops::default();
+        let token = drops.token();
+        let value = filch::select! {
+            () = async move { let _token = token; pending().await } => unreachable!(),
+            mut value = ready(1) => {
+                value += drops.count();
+                value
+            }
+        };
+        assert_eq!(value, 2);
+    });
+}
+
+#[test]
+fn select_without_bias_takes_every_branch_in_the_long_run() {
+    filch::block_on(async {
+        let mut taken = [0; 3];
+        for _ in 0..300 {
+            let branch = filch::select! {
+                () = ready(()) => 0,
+                () = ready(()) => 1,
+                () = ready(()) => 2,
+            };
+            taken[branch] += 1;
+        }
+        assert!(taken.iter().all(|count| *count > 0), "{taken:?}");
+    });
+}
+
+#[test]
+fn biased_select_takes_the_first_that_is_ready() {
+    filch::block_on(async {
+        for _ in 0..50 {
+            let branch = filch::select! {
+                biased;
+                () = pending() => 0,
+                () = ready(()) => 1,
+                () = ready(()) => 2,
+            };
+            assert_eq!(branch, 1);
+        }
+        assert_eq!(filch::race!(biased; ready(1), ready(2)), 1);
+    });
+}
+
+#[test]
+fn select_skips_what_is_disabled_or_does_not_match() {
+    filch::block_on(async {
+        let none: Option<std::future::Ready<u32>> = None;
+        let value = filch::select! {
+            value = none.clone().unwrap(), if none.is_some() => value,
+            Some(value) = ready(None) => value,
+            Ok(value) = ready(Err::<u32, u32>(1)) => value,
+            else => 7,
+        };
+        assert_eq!(value, 7);
+    });
+}
+
+#[test]
+#[should_panic(expected = "all branches of `select!` are disabled")]
+fn select_with_nothing_left_panics() {
+    filch::block_on(async {
+        filch::select! { Some(()) = ready(None) => () }
+    });
+}
+
+#[test]
+fn handlers_are_part_of_the_function_around_them() {
+    async fn first_error() -> Result<u32, String> {
+        let (sender, receiver) = mpmc::bounded(4);
+        sender.send(Ok(1)).await.unwrap();
+        sender.send(Err("bad".to_owned())).await.unwrap();
+        let mut sum = 0;
+        loop {
+            filch::select! {
+                Ok(message) = receiver.recv() => sum += message?,
+                else => break,
+            }
+        }
+        Ok(sum)
+    }
+    assert_eq!(filch::block_on(first_error()), Err("bad".to_owned()));
+}
+
+#[test]
+fn select_in_a_loop_loses_no_message() {
+    filch::block_on(async {
+        let (sender, receiver) = mpmc::bounded(1);
+        let tick = std::sync::Arc::new(Notify::new());
+        let ticks = tick.clone();
+        drop(filch::spawn(async move {
+            for i in 0..100 {
+                tick.notify_one();
+                sender.send(i).await.unwrap();
+            }
+        }));
+        let mut received = Vec::new();
+        loop {
+            filch::select! {
+                message = receiver.recv() => match message {
+                    Ok(message) => received.push(message),
+                    Err(_) => break,
+                },
+                () = ticks.notified() => {}
+            }
+        }
+        assert!(received.into_iter().eq(0..100));
+    });
+}
+
+#[test]
+fn join_gives_all_values_and_try_join_the_first_error() {
+    filch::block_on(async {
+        let (sender, receiver) = mpmc::bounded(1);
+        let (sum, ()) = filch::join!(
+            async {
+                let mut sum = 0;
+                while let Ok(message) = receiver.recv().await {
+                    sum += message;
+                }
+                sum
+            },
+            async {
+                for i in 0..10 {
+                    sender.send(i).await.unwrap();
+                }
+                drop(sender);
+            },
+        );
+        assert_eq!(sum, 45);
+        assert_eq!(filch::try_join!(ready(Ok::<_, u32>(1)), ready(Ok("two"))), Ok((1, "two")));
+        let failed = filch::try_join!(pending::<Result<(), u32>>(), ready(Err::<(), _>(3)));
+        assert_eq!(failed, Err(3));
+    });
+}
+
+filch::task_local! {
+    static LEVEL: u32;
+    static NAME: String;
+}
+
+#[test]
+fn task_local_value_follows_its_task_and_nobody_else() {
+    filch::block_on(async {
+        let task = |level| {
+            LEVEL.scope(level, async move {
+                for _ in 0..20 {
+                    filch::yield_now().await;
+                    assert_eq!(LEVEL.get(), level);
+                }
+                let child = filch::spawn(async { LEVEL.try_with(|_| ()).is_err() });
+                assert!(child.await, "not inherited");
+                NAME.scope("inner".to_owned(), async { assert_eq!(LEVEL.get(), level) }).await;
+            })
+        };
+        filch::wait_all_async((0..8).map(|level| filch::spawn(task(level))).collect::<Vec<_>>())
+            .await;
+        assert!(LEVEL.try_with(|_| ()).is_err());
+    });
+}
+
+#[test]
+fn job_that_is_run_in_place_does_not_see_the_value_of_who_waits() {
+    filch::block_on(async {
+        filch::spawn(LEVEL.scope(1, async {
+            let job = filch::spawn_fn(|| LEVEL.try_with(|_| ()).is_err());
+            assert!(job.wait());
+            assert_eq!(filch::block_on(async { LEVEL.get() }), 1);
+        }))
+        .await;
+    });
+}
+
+#[test]
+fn value_is_back_after_a_panic_in_an_inner_scope() {
+    LEVEL.sync_scope(1, || {
+        let inner = std::panic::catch_unwind(|| LEVEL.sync_scope(2, || panic!("inner")));
+        assert!(inner.is_err());
+        assert_eq!(LEVEL.get(), 1);
+    });
+    assert!(LEVEL.try_with(|_| ()).is_err());
+}
