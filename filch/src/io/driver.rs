@@ -182,7 +182,7 @@ impl Driver {
     }
 
     fn now(&self) -> u64 {
-        self.epoch.elapsed().as_nanos() as u64
+        sim::now().saturating_duration_since(self.epoch).as_nanos() as u64
     }
 
     /// The owner has been here. If it has more tasks than it should, that does not count (`is_ready`).

@@ -19,7 +19,6 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
-use std::time::Instant;
 
 use super::buffers::Pool;
 use super::driver::{Caller, Cancel, Driver, Kind, Performer, Refused};
@@ -123,7 +122,7 @@ fn is_refusal(error: &io::Error) -> Option<i32> {
 impl Engine {
     pub(crate) fn new(drivers: usize, regular: usize, chain: Vec<Kind>, hooks: Hooks) -> Arc<Self> {
         debug_assert!(regular <= drivers);
-        let epoch = Instant::now();
+        let epoch = sim::now();
         let drivers = (0..drivers).map(|_| Arc::new(Driver::new(epoch))).collect();
         let (found, turn) = (OnceLock::new(), AtomicUsize::new(0));
         Arc::new(Self { drivers, regular, chain, found, turn, hooks })
