@@ -221,8 +221,7 @@ pub struct Config {
     pub io_affinity: Affinity,
     /// CPUs of the compute workers. Default `Any`, *guessed*.
     pub compute_affinity: Affinity,
-    /// What drives I/O. Default `Auto`, *measured*: a ring beats epoll on every workload but one
-    /// connection at a time.
+    /// What drives I/O. Default `Auto`, *guessed*: a ring where the kernel grants one, else epoll.
     pub io_backend: IoBackend,
     /// One worker that plays both roles. Default `false`, *guessed*. Worker counts must then be 0
     /// or 1.

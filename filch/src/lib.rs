@@ -13,7 +13,7 @@
 //!   group, else to a hook.
 //! - **Waiting is safe.** A thread that waits runs what it waits for or nothing, so a lock that it
 //!   holds is not wanted by unrelated work on top of its own stack.
-//! - **Nothing burns when nothing runs.** Workers without work sleep, without timers.
+//! - **Nothing burns when nothing runs.** Workers without work sleep until an event or a deadline.
 //!
 //! # First program
 //!
@@ -45,6 +45,9 @@
 //! | call what blocks for long | [`spawn_blocking()`] |
 //! | have jobs with children | [`Job`] |
 //! | make this thread a worker | [`Handle::adopt`] |
+//! | talk to the network | [`net`]: TCP, UDP and Unix sockets; [`io`] for buffers, lines and copies |
+//! | read and write files | [`fs`] |
+//! | sleep, limit the time of a future, tick | [`time`] |
 //! | lock, signal, send messages between tasks | [`sync`] |
 //! | wait for the first of several futures, or for all | [`select!`], [`race!`], [`join!`](macro@join), [`try_join!`] |
 //! | let others go first | [`yield_now()`] |
@@ -63,8 +66,8 @@
 //!
 //! # Not yet
 //!
-//! There is no I/O and there are no timers, so a future waits for handles, [`sync`] and other wakers
-//! only. There is no task graph. There are no cargo features.
+//! There is no task graph; signals, processes and standard streams have no futures of their own. I/O is for
+//! Linux only. There are no cargo features.
 
 extern crate self as filch;
 
