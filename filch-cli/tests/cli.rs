@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// Every runtime that takes part in the benchmark.
-const RUNTIMES: [&str; 9] = [
+const RUNTIMES: [&str; 10] = [
     "filch",
     "tokio",
     "smol",
@@ -16,6 +16,7 @@ const RUNTIMES: [&str; 9] = [
     "filch-epoll",
     "tokio+rayon",
     "tokio+blocking",
+    "threads",
 ];
 
 fn filch(args: &[&str]) -> Output {
