@@ -7,7 +7,6 @@
 //!     One exception keeps together what few threads can serve: where another regular driver has more
 //!     in flight, and its owner is about to visit it and not overloaded, the operation goes there. So a
 //!     worker that had to help leaves nothing behind for which it would be woken from then on.
-//!     Measured with 64 connections on 2 workers and 2 cores: a third less time for an exchange.
 //! G3. Spares take what is started on their own thread only: they end when they are not needed.
 //! G4. The engine outlives the runtime as long as a descriptor refers to it; its drivers are closed
 //!     then, and everything is refused.

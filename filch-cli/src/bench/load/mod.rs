@@ -1,7 +1,7 @@
 //! Load: the other side of the I/O scenarios, a client in a process of its own.
 //!
 //! L1. One thread, blocking sockets, level-triggered epoll: a reply costs one receive and its share of
-//!     a wait, so that the client needs less time for an exchange than any server.
+//!     a wait. It is still about as busy as a server on one worker, which compresses ratios there.
 //! L2. Nothing but loopback is connected to, and every run is bounded in time: by its window, and by
 //!     an error when nothing comes for a while.
 //! L3. A latency runs from just before the send to just after the receive of the whole reply. A

@@ -1,7 +1,6 @@
 //! Channels and locks, each runtime with its own: what a program on it would use.
 //!
-//! Tokio has no channel with several receivers; its documentation sends those who need one to
-//! `async-channel`, which is also smol's.
+//! Tokio has no channel with several receivers; both peers run `async-channel`, which is smol's.
 
 use super::{Entry, Load, Run, per_op};
 use crate::bench::peers::{Filch, Peer, Smol, Tokio, started};
