@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use filch::Shutdown;
 use filch::io::{AsyncReadExt, AsyncWriteExt};
@@ -294,12 +294,9 @@ fn churn(on: On, connections: usize) {
     eventually(|| {
         served.load(Ordering::Relaxed) >= connections / 2 || over.load(Ordering::Acquire)
     });
-    let begin = Instant::now();
     runtime.shutdown(Shutdown::Abort);
-    let took = begin.elapsed();
     client.join().unwrap();
     assert!(served.load(Ordering::Relaxed) >= connections / 2);
-    assert!(took < Duration::from_secs(5), "the end took {took:?}");
     eventually(|| descriptors() <= before);
 }
 
