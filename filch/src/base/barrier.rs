@@ -96,7 +96,8 @@ pub(crate) fn light_if_free(free: bool) {
         compiler_fence(Ordering::SeqCst);
         return;
     }
-    let _ = free;
+    #[cfg(any(loom, filch_tsan))]
+    debug_assert!(!free, "`light_is_free` never says so here");
     light_and_slow();
 }
 

@@ -216,8 +216,8 @@ impl<T> Deque<T> {
     /// Whether the owner takes `index` without a real fence (D7). For the owner.
     #[inline(always)]
     pub(crate) fn is_light(&self, index: Index) -> bool {
-        // ORDERING: Relaxed, the owner wrote it.
-        index.0 >= self.own.fenced.load(Ordering::Relaxed)
+        // ORDERING: Relaxed, the owner wrote it. Not `>=`: the index before the first is not light.
+        index.0.wrapping_add(1) > self.own.fenced.load(Ordering::Relaxed)
     }
 
     /// The owner has woken, or is about to wake, somebody who will come for its oldest items: it

@@ -346,7 +346,7 @@ on_each_backend! {
     fn a_dropped_wait_for_a_lock_ends(on) {
         let _alone = crate::alone();
         // With one I/O worker, whose driver has its descriptors by then.
-        let (dir, runtime) = (Scratch::new(), on.builder().workers(1).build().unwrap());
+        let (dir, runtime) = (Scratch::new(), on.builder().workers(1).io_spares(0).build().unwrap());
         let holder = runtime.block_on(open(&dir.path("a")));
         runtime.block_on(holder.lock()).unwrap();
         let before = crate::descriptors();
