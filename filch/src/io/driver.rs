@@ -10,6 +10,8 @@
 //!     driver is one load.
 //! V5. Once it is about to be closed, a driver takes no operation; what was in flight is cancelled and ends.
 //!     Only then is the ring closed.
+//! V7. Who visits a driver that is another's is counted while it is in the kernel with the driver's
+//!     descriptor; that is closed when none of them is there any more, so its number means the same.
 //! V6. In a simulation the thread sleeps on its bed also while operations are in flight, until the next
 //!     of them is due or the network rings.
 //!
@@ -33,10 +35,12 @@ use super::sys;
 use super::uring::{Mode, Plan, Uring};
 use super::wake::{Lain, Place, WakeWord};
 use crate::base::parker::Parker;
-use crate::base::shim::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::base::shim::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, yield_now};
 use crate::base::sim;
 
 mod backend;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 /// Completions that one visit tells at most; the rest wait for the next. Guessed.
 const BUDGET: usize = 256;
@@ -141,6 +145,7 @@ impl Driver {
                 slots: Slots::default(),
                 backend: Backend::Unopened,
                 intake: Intake::Open,
+                visitors: 0,
             }),
         }
     }
@@ -515,26 +520,44 @@ enum Errand {
 
 /// Visits and waits.
 impl Driver {
-    fn errand(&self) -> Errand {
+    /// Who is not the owner `leave`s when an errand to the kernel is done (V7).
+    fn errand(&self, caller: Caller) -> Errand {
         let mut state = self.lock();
-        match &mut state.backend {
+        let errand = match &mut state.backend {
             Backend::Uring(uring) => Errand::Uring(uring.plan()),
             Backend::Epoll(epoll) => Errand::Epoll(epoll.fd()),
-            Backend::Fake(_) => Errand::Fake,
-            Backend::Unopened | Backend::Closed => Errand::Nothing,
+            Backend::Fake(_) => return Errand::Fake,
+            Backend::Unopened | Backend::Closed => return Errand::Nothing,
+        };
+        if caller == Caller::Other {
+            state.visitors += 1;
+        }
+        errand
+    }
+
+    /// The errand is done (V7).
+    fn leave(&self, caller: Caller) {
+        if caller == Caller::Other {
+            self.lock().visitors -= 1;
         }
     }
 
     /// Submits what is queued and tells what has completed, without waiting; returns how much. The
     /// caller is the owner, or the sentry while the owner is stuck (V2).
-    pub(crate) fn visit(&self, batch: &mut Batch) -> usize {
+    pub(crate) fn visit(&self, caller: Caller, batch: &mut Batch) -> usize {
         if !self.is_active() {
             return 0;
         }
-        match self.errand() {
+        match self.errand(caller) {
             Errand::Nothing => return 0,
-            Errand::Uring(plan) => self.enter(plan, batch),
-            Errand::Epoll(fd) => self.look(fd, Some(Duration::ZERO), batch),
+            Errand::Uring(plan) => {
+                self.enter(plan, batch);
+                self.leave(caller);
+            }
+            Errand::Epoll(fd) => {
+                self.look(fd, Some(Duration::ZERO), batch);
+                self.leave(caller);
+            }
             Errand::Fake => {
                 self.look_at_fake(batch);
             }
@@ -593,7 +616,7 @@ impl Driver {
     /// Waits for a completion, a wake or the end of the timeout, and tells what has completed. Only the
     /// owner calls it.
     pub(crate) fn park(&self, timeout: Option<Duration>, batch: &mut Batch) {
-        match self.errand() {
+        match self.errand(Caller::Owner) {
             Errand::Nothing => self.sleep_on_bed(timeout),
             Errand::Uring(plan) => self.sleep_in_ring(plan, timeout, batch),
             Errand::Epoll(fd) => {
@@ -678,8 +701,30 @@ fn note(result: i32) -> usize {
 /// Ends.
 impl Driver {
     /// Cancels what is in flight, waits for its last completions and closes what was open (V5). The
-    /// caller is the slot's thread, or there is none.
-    pub(crate) fn end(&self, ending: Ending, batch: &mut Batch) {
+    /// caller is the slot's thread, or there is none. `ending` is asked again while that takes long: a
+    /// runtime may stop in the middle of an evacuation.
+    pub(crate) fn end(&self, ending: impl Fn() -> Ending, batch: &mut Batch) {
+        let mut now = ending();
+        self.shut(now, batch);
+        while self.lock().drain(batch) > 0 {
+            batch.deliver();
+        }
+        while let Some(plan) = self.cancel_all(now) {
+            wait_in_ring(plan, Some(CANCEL_AGAIN));
+            while self.lock().reap(BUDGET, batch) == BUDGET {
+                batch.deliver();
+            }
+            batch.deliver();
+            if now == Ending::Evacuate && ending() == Ending::Close {
+                now = Ending::Close;
+                self.shut(now, batch);
+            }
+        }
+        self.close(now);
+    }
+
+    /// Takes no operation any more.
+    fn shut(&self, ending: Ending, batch: &mut Batch) {
         let mut state = self.lock();
         state.slots.set_evacuating(ending == Ending::Evacuate);
         state.intake = Intake::Shut;
@@ -690,15 +735,35 @@ impl Driver {
         }
         drop(state);
         batch.deliver();
-        while self.lock().drain(batch) > 0 {
-            batch.deliver();
-        }
-        while let Some(plan) = self.cancel_all(ending) {
-            wait_in_ring(plan, Some(CANCEL_AGAIN));
-            self.lock().reap(BUDGET, batch);
-            batch.deliver();
-        }
+    }
+
+    /// Asks to cancel all that is in flight in a ring; `None` if nothing is.
+    fn cancel_all(&self, ending: Ending) -> Option<Plan> {
         let mut state = self.lock();
+        let State { slots, backend, .. } = &mut *state;
+        let Backend::Uring(uring) = backend else { return None };
+        if uring.is_quiet() {
+            return None;
+        }
+        // Not again as long as the kernel has not heard all of it: that would be more each time.
+        if !uring.is_full() {
+            slots.in_flight().into_iter().for_each(|key| uring.cancel(key));
+        }
+        if ending == Ending::Close {
+            // O7 of `slots`: a peer that does not read would hold up the end.
+            slots.unnoticed().for_each(sys::reset);
+        }
+        Some(uring.plan())
+    }
+
+    /// Closes what was open, when nobody is in the kernel with it (V7).
+    fn close(&self, ending: Ending) {
+        let mut state = self.lock();
+        while state.visitors > 0 {
+            drop(state);
+            yield_now();
+            state = self.lock();
+        }
         state.slots.set_evacuating(false);
         state.intake = Intake::Open;
         let after = match (ending, &state.backend) {
@@ -711,22 +776,6 @@ impl Driver {
         self.count(&state);
         drop(state);
         drop(before);
-    }
-
-    /// Asks to cancel all that is in flight in a ring; `None` if nothing is.
-    fn cancel_all(&self, ending: Ending) -> Option<Plan> {
-        let mut state = self.lock();
-        let State { slots, backend, .. } = &mut *state;
-        let Backend::Uring(uring) = backend else { return None };
-        if uring.is_quiet() {
-            return None;
-        }
-        slots.in_flight().into_iter().for_each(|key| uring.cancel(key));
-        if ending == Ending::Close {
-            // O7 of `slots`: a peer that does not read would hold up the end.
-            slots.unnoticed().for_each(sys::reset);
-        }
-        Some(uring.plan())
     }
 }
 

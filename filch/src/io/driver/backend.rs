@@ -35,6 +35,8 @@ pub(super) struct State {
     pub(super) slots: Slots,
     pub(super) backend: Backend,
     pub(super) intake: Intake,
+    /// V7.
+    pub(super) visitors: usize,
 }
 
 impl Backend {
