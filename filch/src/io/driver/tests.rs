@@ -3,10 +3,12 @@
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicUsize, Ordering as O};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::task::Waker;
 use std::thread;
 
 use super::*;
 use crate::io::readiness::Direction;
+use crate::io::request::Request;
 
 /// More than a test takes, and not for ever: what sleeps too long fails.
 const LONG: Duration = Duration::from_millis(500);
@@ -127,20 +129,23 @@ fn an_overflow_ends_no_wake() {
 #[test]
 fn a_time_that_never_comes_is_slept_through() {
     let Some(ringed) = Ringed::new() else { return };
-    ringed.start(&ringed.never, 1);
-    for secs in [1 << 34, 1 << 62, u64::MAX] {
-        let (wakes, woken) = mpsc::channel();
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                ringed.driver.park(Some(Duration::from_secs(secs)), &mut Batch::new());
+    let times = [1 << 34, 1 << 62, u64::MAX].map(Duration::from_secs);
+    let (wakes, woken) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            ringed.start(&ringed.never, 1);
+            for time in times {
+                ringed.driver.park(Some(time), &mut Batch::new());
                 wakes.send(()).unwrap();
-            });
+            }
+        });
+        for time in times {
             let early = woken.recv_timeout(MOMENT);
-            assert_eq!(early, Err(RecvTimeoutError::Timeout), "after {secs} seconds, it says");
+            assert_eq!(early, Err(RecvTimeoutError::Timeout), "after {time:?}, it says");
             ringed.driver.ring();
             woken.recv().unwrap();
-        });
-    }
+        }
+    });
 }
 
 #[test]
