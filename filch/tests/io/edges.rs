@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use filch::fs::File;
-use filch::net::{TcpStream, UnixStream};
+use filch::net::TcpStream;
 use filch::{Runtime, Shutdown};
 
 use crate::{On, begin, descriptors, eventually, on_each_backend, pair, pattern, poll_once};
@@ -60,31 +60,6 @@ fn full_listener() -> (std::net::TcpListener, std::net::TcpStream) {
     assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
     let first = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     (listener, first)
-}
-
-/// Sends bytes together with a descriptor: a receive does not go beyond them.
-fn send_with_descriptor(stream: &std::os::unix::net::UnixStream, bytes: &[u8]) {
-    let mut control = [0u64; 4];
-    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    // SAFETY: a header of zeroes is a valid one.
-    let mut msg: libc::msghdr = unsafe { std::mem::zeroed() };
-    (msg.msg_iov, msg.msg_iovlen) = (&raw mut part, 1);
-    msg.msg_control = control.as_mut_ptr().cast();
-    // SAFETY: only computes.
-    msg.msg_controllen = unsafe { libc::CMSG_SPACE(4) } as _;
-    // SAFETY: the header has room for one control message.
-    let first = unsafe { libc::CMSG_FIRSTHDR(&raw const msg) };
-    // SAFETY: only computes.
-    let len = unsafe { libc::CMSG_LEN(4) } as _;
-    let head =
-        libc::cmsghdr { cmsg_len: len, cmsg_level: libc::SOL_SOCKET, cmsg_type: libc::SCM_RIGHTS };
-    // SAFETY: it points into `control`.
-    unsafe { first.write(head) };
-    // SAFETY: as above.
-    unsafe { libc::CMSG_DATA(first).cast::<i32>().write_unaligned(stream.as_raw_fd()) };
-    // SAFETY: what the header leads to lives during the call.
-    let sent = unsafe { libc::sendmsg(stream.as_raw_fd(), &raw const msg, 0) };
-    assert_eq!(sent, bytes.len() as isize);
 }
 
 on_each_backend! {
@@ -188,81 +163,6 @@ on_each_backend! {
         spared.runtime.shutdown(Shutdown::Abort);
     }
 
-    fn a_receive_that_ends_at_a_descriptor_is_not_the_last(on) {
-        let runtime = on.builder().workers(1).build().unwrap();
-        runtime.block_on(runtime.spawn(async {
-            let (here, there) = std::os::unix::net::UnixStream::pair().unwrap();
-            let stream = UnixStream::from_std(here).unwrap();
-            let mut read = Box::pin(stream.read(vec![0; 100]));
-            begin(read.as_mut()).await;
-            // Both are there before anybody looks: the kernel tells once.
-            send_with_descriptor(&there, b"first");
-            (&there).write_all(b"second").unwrap();
-            let (result, mut got) = read.await;
-            got.truncate(result.unwrap());
-            while got.len() < 11 {
-                let (result, buf) = stream.read(vec![0; 100]).await;
-                got.extend_from_slice(&buf[..result.unwrap()]);
-            }
-            assert_eq!(got, b"firstsecond");
-        }));
-    }
-
-    fn a_receive_that_ends_at_an_urgent_byte_is_not_the_last(on) {
-        let runtime = on.builder().workers(1).build().unwrap();
-        runtime.block_on(runtime.spawn(async {
-            let (client, server) = pair().await.unwrap();
-            let mut read = Box::pin(server.read(vec![0; 100]));
-            begin(read.as_mut()).await;
-            // As above.
-            let fd = client.as_raw_fd();
-            for (bytes, flags) in [(&b"one"[..], 0), (b"!", libc::MSG_OOB), (b"two", 0)] {
-                // SAFETY: so many readable bytes.
-                let sent = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), flags) };
-                assert_eq!(sent, bytes.len() as isize);
-            }
-            let (result, mut got) = read.await;
-            got.truncate(result.unwrap());
-            while got.len() < 6 {
-                let (result, buf) = server.read(vec![0; 100]).await;
-                got.extend_from_slice(&buf[..result.unwrap()]);
-            }
-            assert_eq!(got, b"onetwo");
-        }));
-    }
-
-    fn a_cancelled_read_of_all_that_has_a_part_ends_with_it(on) {
-        let runtime = on.builder().workers(1).build().unwrap();
-        runtime.block_on(runtime.spawn(async {
-            let (client, server) = pair().await.unwrap();
-            let mut read = Box::pin(server.read_exact(vec![0; 10]));
-            begin(read.as_mut()).await;
-            client.write_all(b"part").await.0.unwrap();
-            // It arrives, and nobody asks.
-            for _ in 0..20 {
-                filch::yield_now().await;
-            }
-            is_part(read.as_mut().cancel().await, &server).await;
-        }));
-    }
-
-    fn a_cancelled_read_of_all_from_chunks_ends_with_what_it_has(on) {
-        let runtime = on.builder().workers(1).build().unwrap();
-        runtime.block_on(runtime.spawn(async {
-            let (client, server) = pair().await.unwrap();
-            client.write_all(b"chunk").await.0.unwrap();
-            assert_eq!(&server.recv().await.unwrap().unwrap()[..], b"chunk");
-            let mut read = Box::pin(server.read_exact(vec![0; 10]));
-            begin(read.as_mut()).await;
-            client.write_all(b"part").await.0.unwrap();
-            for _ in 0..20 {
-                filch::yield_now().await;
-                begin(read.as_mut()).await;
-            }
-            is_part(read.as_mut().cancel().await, &server).await;
-        }));
-    }
-
     fn who_waits_without_buffers_sleeps(on) {
         let runtime = on.runtime();
         let task = runtime.spawn(async {
@@ -302,21 +202,6 @@ on_each_backend! {
         }
         eventually(|| descriptors() <= before);
     }
-}
-
-/// What a cancelled read has got is its result, or comes with the next.
-async fn is_part((result, mut buf): (std::io::Result<usize>, Vec<u8>), stream: &TcpStream) {
-    let count = match result {
-        Ok(count) => count,
-        Err(error) => {
-            assert_eq!(error.raw_os_error(), Some(libc::ECANCELED));
-            let mut got = [0; 10];
-            let count = stream.try_read(&mut got).expect("the bytes are lost");
-            buf[..count].copy_from_slice(&got[..count]);
-            count
-        }
-    };
-    assert_eq!(&buf[..count], b"part");
 }
 
 /// Bytes that the other side has not acknowledged.
