@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::area::{ReadMany, ReadOne, WriteMany, WriteOne};
-use super::ask::{ask, offload};
+use super::ask::{Kept, ask, offload};
 use super::handle::{Handle, Position, Turn};
 use super::metadata::{Metadata, Subject};
 use super::open::OpenOptions;
@@ -344,11 +344,16 @@ pub(super) fn seek(
 
 /// The file as a whole.
 impl File {
-    async fn ask(&self, request: FileRequest) -> io::Result<()> {
+    /// Has something done with the descriptor, which `kept` holds.
+    async fn ask(&self, request: FileRequest, kept: impl Kept) -> io::Result<()> {
         self.handle.settled().await;
-        let kept = self.handle.clone();
         // SAFETY: K1 of `ask`, it points to nothing, and the descriptor is kept.
         unsafe { ask(&self.handle.engine, request, kept) }.await.0.map(drop)
+    }
+
+    async fn sync(&self, extent: SyncExtent) -> io::Result<()> {
+        let request = FileRequest::Sync { fd: self.handle.raw(), extent };
+        self.ask(request, self.handle.clone()).await
     }
 
     /// Waits until all that was written has reached the device, and what describes the file too.
@@ -356,7 +361,7 @@ impl File {
     /// # Errors
     /// If it could not be written. What was lost is not known, and not said again.
     pub async fn sync_all(&self) -> io::Result<()> {
-        self.ask(FileRequest::Sync { fd: self.handle.raw(), extent: SyncExtent::All }).await
+        self.sync(SyncExtent::All).await
     }
 
     /// Waits until all that was written has reached the device, so that it can be read again.
@@ -364,7 +369,7 @@ impl File {
     /// # Errors
     /// As [`File::sync_all`].
     pub async fn sync_data(&self) -> io::Result<()> {
-        self.ask(FileRequest::Sync { fd: self.handle.raw(), extent: SyncExtent::Data }).await
+        self.sync(SyncExtent::Data).await
     }
 
     /// Cuts the file, or extends it by zeros. The cursor stays.
@@ -376,7 +381,8 @@ impl File {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         self.handle.changes();
-        self.ask(FileRequest::SetLen { fd: self.handle.raw(), len }).await
+        let cut = Cut { handle: self.handle.clone(), waits: Waits::Future };
+        self.ask(FileRequest::SetLen { fd: self.handle.raw(), len }, cut).await
     }
 
     /// What is known about the file.
@@ -396,6 +402,36 @@ impl File {
         self.handle.settled().await;
         let handle = self.handle.clone();
         offload(move || borrowed(&handle).set_permissions(permissions)).await
+    }
+}
+
+/// A change of length under way. Abandoned, it ends before any later operation begins (D5 of `handle`).
+struct Cut {
+    handle: Arc<Handle>,
+    waits: Waits,
+}
+
+/// Who waits for a change of length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    Future,
+    /// Whoever comes next.
+    Next,
+}
+
+impl Kept for Cut {
+    fn abandoned(&mut self) {
+        self.waits = Waits::Next;
+        self.handle.abandoned.add();
+    }
+}
+
+impl Drop for Cut {
+    fn drop(&mut self) {
+        self.handle.changes();
+        if self.waits == Waits::Next {
+            self.handle.abandoned.finish();
+        }
     }
 }
 
