@@ -3,7 +3,9 @@
 //! S1. Every future is pinned on the stack of the task, as an `Option` that is emptied when it is ready:
 //!     no allocation, no unsafe code, and nothing is polled twice after its end.
 //! S2. All futures are dropped before a handler of `select!` runs, so it may use what they borrowed.
-//! S3. Who is polled first changes from poll to poll, unless `biased;` says otherwise: by chance in
+//! S3. All conditions are looked at before a future is made, which may borrow what they read. The future
+//!     of a branch that is disabled is not made.
+//! S4. Who is polled first changes from poll to poll, unless `biased;` says otherwise: by chance in
 //!     `select!`, in turn in `join!`. A branch that uses up the budget does not starve the others.
 
 use proc_macro2::{Ident, Span, TokenStream};
@@ -159,14 +161,16 @@ fn expand_select(select: &Select) -> TokenStream {
     } else {
         quote! { ::filch::sync::__private::start(#count) }
     };
-    let pins = select.branches.iter().zip(&futures).map(|(branch, name)| {
+    let enabled = numbered("enabled", count);
+    let conditions = select.branches.iter().zip(&enabled).filter_map(|(branch, name)| {
+        branch.condition.as_ref().map(|condition| quote! { let #name: bool = #condition; })
+    });
+    let pins = select.branches.iter().zip(&futures).zip(&enabled).map(|((branch, name), enabled)| {
         let future = &branch.future;
         let made =
             quote! { ::std::option::Option::Some(::std::future::IntoFuture::into_future(#future)) };
         let made = match &branch.condition {
-            Some(condition) => {
-                quote! { if #condition { #made } else { ::std::option::Option::None } }
-            }
+            Some(_) => quote! { if #enabled { #made } else { ::std::option::Option::None } },
             None => made,
         };
         quote! { let mut #name = ::std::pin::pin!(#made); }
@@ -201,6 +205,7 @@ fn expand_select(select: &Select) -> TokenStream {
         #[allow(non_camel_case_types)]
         enum #outcome<#(#variants),*> { #(#variants(#variants),)* Nothing }
         let #selected = {
+            #(#conditions)*
             #(#pins)*
             ::std::future::poll_fn(|cx| {
                 #polls

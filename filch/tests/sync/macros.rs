@@ -69,6 +69,27 @@ fn select_skips_what_is_disabled_or_does_not_match() {
 }
 
 #[test]
+fn select_looks_at_all_conditions_before_it_makes_a_future() {
+    filch::block_on(async {
+        let (mut queue, log) = (vec![1, 2], std::cell::RefCell::new(Vec::new()));
+        let note = |what| {
+            log.borrow_mut().push(what);
+            true
+        };
+        async fn pop(queue: &mut Vec<u32>) -> Option<u32> {
+            queue.pop()
+        }
+        let popped = filch::select! {
+            biased;
+            // Borrows what the second condition reads.
+            popped = pop(&mut queue), if note("first") => popped,
+            () = pending(), if note("second") && queue.len() < 10 => None,
+        };
+        assert_eq!((popped, &log.borrow()[..]), (Some(2), &["first", "second"][..]));
+    });
+}
+
+#[test]
 #[should_panic(expected = "all branches of `select!` are disabled")]
 fn select_with_nothing_left_panics() {
     filch::block_on(async {
