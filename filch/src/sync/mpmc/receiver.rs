@@ -68,7 +68,7 @@ impl<T> Receiver<T> {
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         Turn::take(&self.channel.state, |state, turn| match state.pop(turn) {
             Some(message) => Ok(message),
-            None if state.closed => Err(TryRecvError::Closed),
+            None if state.is_over() => Err(TryRecvError::Closed),
             None => Err(TryRecvError::Empty),
         })
     }
@@ -166,7 +166,7 @@ impl<T> Future for Recv<'_, T> {
                 turn.leave(&mut state.receivers, slot);
                 return Step::Ready(Ok(message));
             }
-            if state.closed {
+            if state.is_over() {
                 turn.leave(&mut state.receivers, slot);
                 return Step::Ready(Err(RecvError));
             }

@@ -126,6 +126,7 @@ impl<T> Sender<T> {
             () if !state.has_room() => Err(TrySendError::Full(())),
             () => {
                 state.granted += 1;
+                state.reserve();
                 Ok(())
             }
         })?;
@@ -238,11 +239,14 @@ impl<T> Permit<'_, T> {
         let channel = std::mem::ManuallyDrop::new(self).channel;
         let refused = Turn::take(&channel.state, |state, turn| {
             state.granted -= 1;
-            if channel.is_abandoned() {
-                return Some(message);
-            }
-            state.push(message, turn);
-            None
+            let refused = if channel.is_abandoned() {
+                Some(message)
+            } else {
+                state.push(message, turn);
+                None
+            };
+            state.unreserve(turn);
+            refused
         });
         drop(refused);
     }
@@ -250,7 +254,10 @@ impl<T> Permit<'_, T> {
 
 impl<T> Drop for Permit<'_, T> {
     fn drop(&mut self) {
-        Turn::take(&self.channel.state, |state, turn| state.give_room_back(turn));
+        Turn::take(&self.channel.state, |state, turn| {
+            state.give_room_back(turn);
+            state.unreserve(turn);
+        });
     }
 }
 
@@ -334,10 +341,12 @@ impl<T> Future for Reserve<'_, T> {
             match *slot {
                 None if state.has_room() => {
                     state.granted += 1;
+                    state.reserve();
                     Step::Ready(Ok(()))
                 }
                 Some(key) if *state.senders.ticket(key) == Room::Granted => {
                     turn.leave(&mut state.senders, slot);
+                    state.reserve();
                     Step::Ready(Ok(()))
                 }
                 _ => turn.wait(&mut state.senders, slot, waker, Room::Wanted),
