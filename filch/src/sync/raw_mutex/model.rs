@@ -92,6 +92,33 @@ fn loom_mutex_attempt_never_takes_a_lock_that_is_held() {
     });
 }
 
+/// The lock is released while somebody waits, and taken by one who never touches the queue: the release
+/// itself must pass on what was done under it.
+#[test]
+fn loom_mutex_released_past_a_waiter_passes_what_was_done() {
+    check(3, || {
+        let sum = Sum::new(Duration::MAX);
+        assert!(sum.lock.try_lock());
+        let other = {
+            let sum = sum.clone();
+            thread::spawn(move || {
+                let taken = sum.lock.try_lock();
+                if taken {
+                    sum.add_one();
+                }
+                u32::from(taken)
+            })
+        };
+        {
+            let waiting = pin!(sum.lock.lock());
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(waiting.poll(&mut cx).is_pending());
+            sum.add_one();
+        }
+        sum.is(1 + other.join().unwrap());
+    });
+}
+
 fn dropped_waiter_passes_it_on(patience: Duration) {
     check(2, move || {
         let sum = Sum::new(patience);
