@@ -3,7 +3,8 @@
 //! C1. Room: messages in the queue and room that was granted are never more than the capacity. Room
 //!     that a message leaves goes to the sender that has waited longest, so senders do not overtake.
 //! C2. While receivers wait, no more messages lie in the queue than receivers were told of them: each
-//!     message tells one; one that is told and dropped tells the next.
+//!     message tells one; one that is told and dropped tells the next. Streams that wait before it are
+//!     told beside it, and do not count.
 //! C3. A message is with its sender, in the queue or with its receiver, and leaves the queue only
 //!     into the hands of a caller: nothing is lost when a future is dropped.
 //! C4. Messages and wakers are dropped outside of the lock.
@@ -125,6 +126,9 @@ enum Room {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     No,
+    /// Not, and it waits as a stream: it may never be polled again, so that it being told is no reason
+    /// not to tell the next.
+    NoStream,
     Yes,
 }
 
@@ -142,8 +146,11 @@ impl<T> State<T> {
 
     /// C2.
     fn tell_one(&mut self, turn: &mut Turn) {
-        if let Some(waker) = self.receivers.pop_front(Told::Yes) {
-            turn.wakers.push(waker);
+        while let Some((_, &told)) = self.receivers.front() {
+            turn.wakers.push(self.receivers.pop_front(Told::Yes).flatten());
+            if told != Told::NoStream {
+                return;
+            }
         }
     }
 

@@ -5,11 +5,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use super::{Channel, Room, SendError, TrySendError, add_handle, drop_handle, revive};
 use crate::sync::coop;
 use crate::sync::turn::{Step, Turn, poll_under};
 use crate::sync::waiters::Key;
+use crate::time::timeout;
 
 /// The end of a channel that messages go in; clones are ends of the same channel.
 ///
@@ -85,6 +87,39 @@ impl<T> Sender<T> {
     /// With the message, if the channel is closed.
     pub fn blocking_send(&self, message: T) -> Result<(), SendError<T>> {
         coop::block_on(Send { channel: &self.channel, message: Some(message), slot: None })
+    }
+
+    /// As [`Sender::send`], but waits no longer than `duration` for room.
+    ///
+    /// ```
+    /// use filch::sync::mpmc::{self, TrySendError};
+    /// use std::time::Duration;
+    /// # filch::block_on(async {
+    /// let (sender, _receiver) = mpmc::bounded(1);
+    /// assert_eq!(sender.send_timeout(1, Duration::from_secs(1)).await, Ok(()));
+    /// let full = sender.send_timeout(2, Duration::from_millis(1)).await;
+    /// assert_eq!(full, Err(TrySendError::Full(2)));
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// With the message, if the channel is closed or the time is up.
+    ///
+    /// # Cancel safety
+    /// As [`Sender::send`].
+    pub async fn send_timeout(
+        &self,
+        message: T,
+        duration: Duration,
+    ) -> Result<(), TrySendError<T>> {
+        match timeout(duration, self.reserve()).await {
+            Ok(Ok(permit)) => {
+                permit.send(message);
+                Ok(())
+            }
+            Ok(Err(_)) => Err(TrySendError::Closed(message)),
+            Err(_) => Err(TrySendError::Full(message)),
+        }
     }
 
     /// Waits for room, which is then the caller's.
