@@ -134,10 +134,18 @@ fn numbered(name: &str, count: usize) -> Vec<Ident> {
     (0..count).map(|index| local(&format!("{name}{index}"))).collect()
 }
 
-/// Removes `ref` and `mut` from bindings, for a look at a value by reference.
+/// Removes `ref` and `mut` from bindings and `&` from patterns, for a look at a value by reference: there
+/// the compiler looks through references by itself, and does not take these beside it.
 struct Plain;
 
 impl VisitMut for Plain {
+    fn visit_pat_mut(&mut self, pattern: &mut Pat) {
+        while let Pat::Reference(reference) = pattern {
+            *pattern = (*reference.pat).clone();
+        }
+        syn::visit_mut::visit_pat_mut(self, pattern);
+    }
+
     fn visit_pat_ident_mut(&mut self, pattern: &mut PatIdent) {
         pattern.by_ref = None;
         pattern.mutability = None;

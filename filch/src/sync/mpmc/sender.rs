@@ -174,6 +174,7 @@ impl<T> Sender<T> {
     /// # filch::block_on(async {
     /// let (sender, receiver) = filch::sync::mpmc::bounded::<u32>(1);
     /// filch::join!(sender.closed(), async { drop(receiver) });
+    /// assert!(sender.is_closed());
     /// # });
     /// ```
     ///

@@ -166,6 +166,7 @@ impl<T> Sender<T> {
     /// # filch::block_on(async {
     /// let (sender, receiver) = filch::sync::watch::channel(1);
     /// filch::join!(sender.closed(), async { drop(receiver) });
+    /// assert!(sender.is_closed());
     /// # });
     /// ```
     ///
