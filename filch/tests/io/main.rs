@@ -17,6 +17,8 @@ mod limits;
 mod looks;
 mod names;
 mod odd;
+mod records;
+mod refused;
 mod streams;
 mod uncopied;
 mod unix;
