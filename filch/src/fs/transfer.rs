@@ -83,9 +83,10 @@ impl Spot {
     }
 }
 
-/// A piece of a transfer, in flight.
-struct Piece<'a, A> {
-    handle: &'a Arc<Handle>,
+/// A piece of a transfer, in flight. It holds the file, and does not borrow it: a future that is
+/// forgotten must not leave the number of a closed descriptor behind.
+struct Piece<A> {
+    handle: Arc<Handle>,
     area: A,
     done: usize,
     offset: u64,
@@ -94,7 +95,7 @@ struct Piece<'a, A> {
 }
 
 // SAFETY: M1 of `area`; the late one keeps the area, and the handle too.
-unsafe impl<A: Area> Operation for Piece<'_, A> {
+unsafe impl<A: Area> Operation for Piece<A> {
     type Output = (Completion, A, Spot);
 
     fn request(&mut self) -> Request {
@@ -111,7 +112,6 @@ unsafe impl<A: Area> Operation for Piece<'_, A> {
 
     fn into_late(self) -> Box<dyn Late> {
         let Self { handle, area, done, spot, extent, .. } = self;
-        let handle = handle.clone();
         match A::WAY {
             Way::Write => {
                 handle.abandoned.add();
@@ -286,7 +286,7 @@ pub(super) struct Transfer<'a, A: Area> {
 enum Stage<'a, A: Area> {
     /// Not a byte yet.
     Start(A),
-    Flying(Op<'a, Piece<'a, A>>),
+    Flying(Op<'a, Piece<A>>),
     Over,
 }
 
@@ -411,7 +411,8 @@ impl<'a, A: Area> Transfer<'a, A> {
             Ok(offset) => offset,
             Err(error) => return Err((error, area, spot)),
         };
-        let piece = Piece { handle, area, done: self.done, offset, spot, extent: self.extent };
+        let (done, extent) = (self.done, self.extent);
+        let piece = Piece { handle: handle.clone(), area, done, offset, spot, extent };
         let mut op = Op::new(&handle.engine, piece);
         if self.cancelled {
             op.cancel();

@@ -19,9 +19,10 @@ use crate::io::slots::{Completion, Late};
 use crate::io::{Chunk, IoBufMut};
 use crate::task::budget::poll_counted;
 
-/// A receive into the caller's buffer, after the first `filled` bytes.
-struct Receive<'a, B> {
-    inner: &'a Arc<Inner>,
+/// A receive into the caller's buffer, after the first `filled` bytes. It holds the socket, and does not
+/// borrow it: a future that is forgotten must not leave the number of a closed descriptor behind.
+struct Receive<B> {
+    inner: Arc<Inner>,
     buf: B,
     filled: usize,
 }
@@ -33,7 +34,7 @@ struct LateReceive<B> {
     filled: usize,
 }
 
-impl<B: IoBufMut> Receive<'_, B> {
+impl<B: IoBufMut> Receive<B> {
     fn asked(&self) -> usize {
         (self.buf.bytes_total() - self.filled).min(MOST)
     }
@@ -41,7 +42,7 @@ impl<B: IoBufMut> Receive<'_, B> {
 
 // SAFETY: Q1 of `io/buf.rs`, the bytes stay where they are while the buffer moves; the late one keeps
 // the buffer, and the descriptor too.
-unsafe impl<B: IoBufMut + Unpin> Operation for Receive<'_, B> {
+unsafe impl<B: IoBufMut + Unpin> Operation for Receive<B> {
     type Output = (Completion, B);
 
     fn request(&mut self) -> Request {
@@ -62,7 +63,7 @@ unsafe impl<B: IoBufMut + Unpin> Operation for Receive<'_, B> {
 
     fn into_late(self) -> Box<dyn Late> {
         self.inner.reads.abandons();
-        Box::new(LateReceive { inner: self.inner.clone(), buf: self.buf, filled: self.filled })
+        Box::new(LateReceive { inner: self.inner, buf: self.buf, filled: self.filled })
     }
 }
 
@@ -102,7 +103,7 @@ pub struct Read<'a, B: IoBufMut + Unpin> {
 
 enum Stage<'a, B: IoBufMut + Unpin> {
     Start(B),
-    Receive(Op<'a, Receive<'a, B>>),
+    Receive(Op<'a, Receive<B>>),
     Over,
 }
 
@@ -214,7 +215,7 @@ impl<B: IoBufMut + Unpin> Read<'_, B> {
                         }
                         Poll::Ready(Found::Nothing | Found::NoBuffers) => {
                             let inner: &Arc<Inner> = this.socket;
-                            let work = Receive { inner, buf, filled: this.filled };
+                            let work = Receive { inner: inner.clone(), buf, filled: this.filled };
                             this.stage = Stage::Receive(Op::new(inner.descriptor.engine(), work));
                             continue;
                         }
