@@ -18,6 +18,8 @@ mod limits;
 mod looks;
 mod names;
 mod odd;
+mod records;
+mod refused;
 mod streams;
 mod uncopied;
 mod unix;
