@@ -239,6 +239,7 @@ impl<A: Area> Late for Leftover<A> {
 
 impl<A: Area> Drop for Leftover<A> {
     fn drop(&mut self) {
+        self.handle.changes();
         self.spot.move_on(&self.handle, Way::Write, self.done);
         drop(self.spot.turn.take());
         self.handle.abandoned.finish();
@@ -423,7 +424,10 @@ impl<'a, A: Area> Transfer<'a, A> {
     /// Hands the result out.
     fn end(&self, result: io::Result<usize>, area: A, spot: &Spot) -> Poll<Outcome<A>> {
         match (A::WAY, &result) {
-            (Way::Write, _) => spot.move_on(self.handle, Way::Write, self.done),
+            (Way::Write, _) => {
+                self.handle.changes();
+                spot.move_on(self.handle, Way::Write, self.done);
+            }
             (Way::Read, Ok(count)) => spot.move_on(self.handle, Way::Read, *count),
             (Way::Read, Err(_)) => {
                 let cannot_seek = self.handle.position == Position::None && self.done > 0;
@@ -472,7 +476,8 @@ impl<'a, A: Area> Transfer<'a, A> {
         let Stage::Flying(op) = &mut self.stage else { unreachable!("set by `fly`") };
         let (completion, mut area, spot) = ready!(Pin::new(op).poll(cx));
         self.stage = Stage::Over;
-        let ended = self.advance(completion.result, &mut area, Short::IsAll);
+        let short = if area.is_cut(self.done) { Short::MayBeMore } else { Short::IsAll };
+        let ended = self.advance(completion.result, &mut area, short);
         Poll::Ready((area, spot, ended))
     }
 }
@@ -483,7 +488,7 @@ type Landed<A> = (A, Spot, Option<io::Result<usize>>);
 /// What fewer bytes than asked for mean, if it is not the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Short {
-    /// More may be there that is not in memory.
+    /// More may be there: not in memory, or not asked for.
     MayBeMore,
     IsAll,
 }

@@ -12,6 +12,9 @@
 //!     chunks that somebody holds starve nobody. If nothing is there to receive either, the stream is
 //!     one that only tells when something is: to ask for buffers again would be answered at once.
 //!
+//! R6. An error that an abandoned receive has met is told by the next read, behind the stash: the kernel
+//!     tells it once, and then the end, which would look as if all had come.
+//!
 //! Not here: the futures (`receive`), looks that take nothing or wait for nothing (`read/look.rs`).
 
 use std::collections::VecDeque;
@@ -57,6 +60,8 @@ struct State {
     stash: VecDeque<Chunk>,
     /// Abandoned receives in flight (R2).
     abandoned: usize,
+    /// The number of an error that nobody has heard of (R6).
+    failed: Option<i32>,
     stream: Option<Stream>,
     /// Who waits for an abandoned receive.
     waiters: Vec<Waker>,
@@ -105,7 +110,8 @@ impl ReadSide {
     }
 
     fn note(&self, state: &State) {
-        let plain = state.stash.is_empty() && state.abandoned == 0 && state.stream.is_none();
+        let nothing = state.stash.is_empty() && state.failed.is_none();
+        let plain = nothing && state.abandoned == 0 && state.stream.is_none();
         // ORDERING: Release pairs with the Acquire in `is_plain`.
         self.plain.store(plain, Ordering::Release);
     }
@@ -140,10 +146,12 @@ impl ReadSide {
         self.note(&state);
     }
 
-    /// An abandoned receive has ended, with these bytes (R1).
-    pub(super) fn abandoned_ends(&self, bytes: &[u8]) {
+    /// An abandoned receive has ended, with these bytes (R1) or the number of an error (R6).
+    pub(super) fn abandoned_ends(&self, bytes: &[u8], error: Option<i32>) {
         let mut state = self.lock();
         state.abandoned -= 1;
+        let of_its_own = |errno: &i32| ![libc::ECANCELED, libc::EINTR].contains(errno);
+        state.failed = error.filter(of_its_own).or(state.failed);
         if !bytes.is_empty() {
             state.stash.push_back(Chunk::from_vec(bytes.to_vec()));
         }
@@ -171,6 +179,11 @@ impl ReadSide {
                 // Cloned without the lock: a clone is the user's.
                 clone = Some(cx.waker().clone());
                 continue;
+            }
+            if let Some(errno) = state.failed.take() {
+                self.note(&state);
+                let error = io::Error::from_raw_os_error(errno);
+                return Poll::Ready(Found::Bytes(Err(error)));
             }
             let Some(stream) = state.stream.clone() else { return Poll::Ready(Found::Nothing) };
             drop(state);

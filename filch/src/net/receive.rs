@@ -69,12 +69,15 @@ unsafe impl<B: IoBufMut + Unpin> Operation for Receive<B> {
 
 impl<B: IoBufMut> Late for LateReceive<B> {
     fn finish(mut self: Box<Self>, completion: Completion) {
-        let count = usize::try_from(completion.result).unwrap_or(0);
+        let (count, error) = match usize::try_from(completion.result) {
+            Ok(count) => (count, None),
+            Err(_) => (0, Some(-completion.result)),
+        };
         // SAFETY: as in `Receive::request`.
         let first = unsafe { self.buf.as_mut_ptr().add(self.filled) };
         // SAFETY: the kernel has written so many bytes there.
         let bytes = unsafe { std::slice::from_raw_parts(first, count) };
-        self.inner.reads.abandoned_ends(bytes);
+        self.inner.reads.abandoned_ends(bytes, error);
     }
 }
 
@@ -94,6 +97,7 @@ pub struct Read<'a, B: IoBufMut + Unpin> {
     extent: Extent,
     /// Bytes read so far.
     filled: usize,
+    cancelled: bool,
     stage: Stage<'a, B>,
 }
 
@@ -105,7 +109,7 @@ enum Stage<'a, B: IoBufMut + Unpin> {
 
 impl<'a, B: IoBufMut + Unpin> Read<'a, B> {
     pub(super) fn new(socket: &'a Socket, buf: B, extent: Extent) -> Self {
-        Self { socket, extent, filled: 0, stage: Stage::Start(buf) }
+        Self { socket, extent, filled: 0, cancelled: false, stage: Stage::Start(buf) }
     }
 
     /// Ends the read early: what came before is its result, else an error, and the buffer comes back
@@ -126,14 +130,9 @@ impl<'a, B: IoBufMut + Unpin> Read<'a, B> {
     /// # std::io::Result::Ok(()) }).unwrap();
     /// ```
     pub async fn cancel(mut self: Pin<&mut Self>) -> (io::Result<usize>, B) {
+        self.cancelled = true;
         if let Stage::Receive(op) = &mut self.stage {
             op.cancel();
-        } else if let Stage::Start(_) = &self.stage {
-            let Stage::Start(buf) = std::mem::replace(&mut self.stage, Stage::Over) else {
-                unreachable!("matched above")
-            };
-            let error = io::Error::from_raw_os_error(libc::ECANCELED);
-            return (Err(error), buf);
         }
         self.await
     }
@@ -143,7 +142,8 @@ impl<'a, B: IoBufMut + Unpin> Read<'a, B> {
         self.filled += count;
         // SAFETY: so many bytes were written from the start of the buffer.
         unsafe { buf.set_init(self.filled) };
-        if self.extent == Extent::Some || self.filled == buf.bytes_total() {
+        let enough = self.extent == Extent::Some || (self.cancelled && count > 0);
+        if enough || self.filled == buf.bytes_total() {
             return Some(Ok(std::mem::take(&mut self.filled)));
         }
         if count == 0 {
@@ -154,12 +154,18 @@ impl<'a, B: IoBufMut + Unpin> Read<'a, B> {
     }
 
     fn over(&mut self, result: io::Result<usize>, buf: B) -> Poll<(io::Result<usize>, B)> {
-        if result.is_err() {
-            // What came before the error is not lost.
-            self.socket.reads.stash_first(&buf.as_init()[..self.filled]);
-        }
-        self.filled = 0;
         self.stage = Stage::Over;
+        let filled = std::mem::take(&mut self.filled);
+        let is_cancel = |error: &io::Error| error.raw_os_error() == Some(libc::ECANCELED);
+        let result = match result {
+            Err(error) if self.cancelled && filled > 0 && is_cancel(&error) => Ok(filled),
+            Err(error) => {
+                // What came before the error is not lost.
+                self.socket.reads.stash_first(&buf.as_init()[..filled]);
+                Err(error)
+            }
+            ok => ok,
+        };
         Poll::Ready((result, buf))
     }
 
@@ -191,6 +197,9 @@ impl<B: IoBufMut + Unpin> Read<'_, B> {
         let this = self;
         loop {
             match std::mem::replace(&mut this.stage, Stage::Over) {
+                Stage::Start(buf) if this.cancelled => {
+                    return this.over(Err(io::Error::from_raw_os_error(libc::ECANCELED)), buf);
+                }
                 Stage::Start(mut buf) => {
                     if buf.bytes_total() == 0 {
                         return this.over(Ok(0), buf);
