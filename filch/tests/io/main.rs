@@ -18,6 +18,7 @@ mod limits;
 mod looks;
 mod names;
 mod odd;
+mod signals;
 mod streams;
 mod uncopied;
 mod unix;
