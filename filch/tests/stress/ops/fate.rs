@@ -104,15 +104,16 @@ async fn begins_elsewhere<T: Send + 'static>(dice: &mut Rng, mut op: Op<T>) -> F
         let first = op.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         (first, op)
     };
-    match filch::spawn_fn(begin).await {
-        (Poll::Ready(value), _) => Fate::Done(value),
-        (Poll::Pending, op) if dice.one_in(2) => Fate::Done(op.await),
-        (Poll::Pending, _) => Fate::Perhaps,
+    match outcome(filch::spawn_fn(begin)).await.done() {
+        Some((Poll::Ready(value), _)) => Fate::Done(value),
+        Some((Poll::Pending, op)) if dice.one_in(2) => Fate::Done(op.await),
+        // Given up, or the job was aborted with its runtime.
+        Some((Poll::Pending, _)) | None => Fate::Perhaps,
     }
 }
 
 /// The value of a task that may have been cancelled: if there is one, it is told.
-async fn outcome<T>(task: JoinHandle<T>) -> Fate<T> {
+pub async fn outcome<T>(task: JoinHandle<T>) -> Fate<T> {
     match task.outcome().await {
         Ok(value) => Fate::Done(value),
         Err(error) if error.is_cancelled() => Fate::Perhaps,

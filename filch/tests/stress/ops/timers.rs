@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use filch::time::{Instant, Sleep, sleep, timeout};
 
-use super::fate::{Op, dawdle, tempt};
+use super::fate::{Op, dawdle, outcome, tempt};
 use super::{Aborted, Epoch};
 use crate::storm::Rng;
 
@@ -45,7 +45,8 @@ pub async fn travels(epoch: &'static Epoch, seed: u64) -> Result<(), Aborted> {
         }
         for _ in 0..3 {
             let own = Rng::new(dice.next());
-            sleeps = filch::spawn(handle(sleeps, own)).await;
+            let task = filch::spawn(handle(sleeps, own));
+            sleeps = outcome(task).await.done().ok_or(Aborted)?;
             dawdle(&mut dice).await;
             epoch.step();
         }
