@@ -20,6 +20,7 @@ mod names;
 mod odd;
 mod records;
 mod refused;
+mod signals;
 mod streams;
 mod uncopied;
 mod unix;
