@@ -435,8 +435,10 @@ impl<'a, B: IoBuf + Unpin> Write<'a, B> {
         match sys::to_io(result) {
             Ok(count) => self.sent += count as usize,
             Err(_) if self.cancelled && self.sent > 0 => return Some(Ok(self.sent)),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted && !self.cancelled => {
-                return None;
+            // Begun anew, or, if it is not wanted any more, never begun.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                let cancelled = || Err(io::Error::from_raw_os_error(libc::ECANCELED));
+                return self.cancelled.then(cancelled);
             }
             Err(error) => return Some(Err(error)),
         }
