@@ -18,6 +18,8 @@ use super::request::Request;
 use super::slots::{CANCELED, Completion};
 use crate::base::shim::Mutex;
 
+/// Alone on its cache line, as `Readiness` is.
+#[repr(align(64))]
 pub(crate) struct Descriptor {
     fd: OwnedFd,
     engine: Arc<Engine>,
@@ -26,6 +28,9 @@ pub(crate) struct Descriptor {
     source: OnceLock<Source>,
     registers: Mutex<()>,
 }
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Descriptor>() == 64);
 
 impl Descriptor {
     /// # Errors
