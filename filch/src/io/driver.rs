@@ -301,10 +301,10 @@ impl Driver {
     ) -> Result<Key, Refused> {
         let mut state = self.open(self.lock(), kind)?;
         let State { slots, backend, .. } = &mut *state;
-        let key = slots.insert(waker);
-        if let Request::SendUncopied { fd, .. } = *request {
-            slots.set_uncopied(key, fd);
-        }
+        let key = match *request {
+            Request::SendUncopied { fd, .. } => slots.insert_uncopied(waker, fd),
+            _ => slots.insert(waker),
+        };
         if performer == Performer::Ring {
             backend.start(request, key);
         }
@@ -509,7 +509,11 @@ impl Driver {
 enum Errand {
     Nothing,
     Uring(Plan),
-    Epoll(RawFd),
+    Epoll {
+        fd: RawFd,
+        /// Whether events wait to be told.
+        ready: bool,
+    },
     Fake,
 }
 
@@ -519,7 +523,7 @@ impl Driver {
         let mut state = self.lock();
         match &mut state.backend {
             Backend::Uring(uring) => Errand::Uring(uring.plan()),
-            Backend::Epoll(epoll) => Errand::Epoll(epoll.fd()),
+            Backend::Epoll(epoll) => Errand::Epoll { fd: epoll.fd(), ready: epoll.is_ready() },
             Backend::Fake(_) => Errand::Fake,
             Backend::Unopened | Backend::Closed => Errand::Nothing,
         }
@@ -534,7 +538,7 @@ impl Driver {
         match self.errand() {
             Errand::Nothing => return 0,
             Errand::Uring(plan) => self.enter(plan, batch),
-            Errand::Epoll(fd) => self.look(fd, Some(Duration::ZERO), batch),
+            Errand::Epoll { fd, .. } => self.look(fd, Some(Duration::ZERO), batch),
             Errand::Fake => {
                 self.look_at_fake(batch);
             }
@@ -567,13 +571,12 @@ impl Driver {
 
     fn look(&self, fd: RawFd, timeout: Option<Duration>, batch: &mut Batch) {
         let mut events = std::mem::take(&mut batch.events);
-        epoll::wait(fd, timeout, self.room(), &mut events);
-        if !events.is_empty() {
-            let state = self.lock();
-            if let Backend::Epoll(epoll) = &state.backend {
-                epoll.tell(&events, &mut batch.wakers);
-            }
+        epoll::wait(fd, timeout, &mut events);
+        let mut state = self.lock();
+        if let Backend::Epoll(epoll) = &mut state.backend {
+            epoll.tell(&events, self.room(), &mut batch.wakers);
         }
+        drop(state);
         batch.events = events;
     }
 
@@ -586,7 +589,8 @@ impl Driver {
                 plan.ready || plan.fetch
             }
             Backend::Fake(fake) => fake.due().is_some_and(|due| due <= sim::now()),
-            Backend::Epoll(_) | Backend::Unopened | Backend::Closed => false,
+            Backend::Epoll(epoll) => epoll.is_ready(),
+            Backend::Unopened | Backend::Closed => false,
         }
     }
 
@@ -596,7 +600,8 @@ impl Driver {
         match self.errand() {
             Errand::Nothing => self.sleep_on_bed(timeout),
             Errand::Uring(plan) => self.sleep_in_ring(plan, timeout, batch),
-            Errand::Epoll(fd) => {
+            Errand::Epoll { fd, ready: true } => self.look(fd, Some(Duration::ZERO), batch),
+            Errand::Epoll { fd, ready: false } => {
                 if self.word.lie_down(Place::Kernel) == Lain::Down {
                     self.look(fd, timeout, batch);
                     self.word.stand_up();
@@ -695,7 +700,7 @@ impl Driver {
         }
         while let Some(plan) = self.cancel_all(ending) {
             wait_in_ring(plan, Some(CANCEL_AGAIN));
-            self.lock().reap(BUDGET, batch);
+            self.lock().reap(usize::MAX, batch);
             batch.deliver();
         }
         let mut state = self.lock();

@@ -12,6 +12,7 @@
 //! | `epoll`, `readiness` | how is it waited for where there is no ring? |
 //! | `descriptor` | who keeps a descriptor open? |
 //! | `buffers`, `buf` | whose memory do the bytes go to? |
+//! | `waiting` | what is told first when there is no room for all? |
 //! | `wake` | how is a waiting thread woken? |
 //! | `line` | whose turn is it, and what has to end first? |
 //! | `batch` | what is told when the lock is free? |
@@ -52,6 +53,8 @@ pub(crate) mod slots;
 pub(crate) mod sys;
 #[cfg(not(loom))]
 pub(crate) mod uring;
+#[cfg(not(loom))]
+mod waiting;
 pub(crate) mod wake;
 
 #[cfg(not(loom))]
