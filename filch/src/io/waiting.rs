@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 
 /// One in so many is the oldest (F2). Of 1, 4 and 8, measured: the rate rises with it, the slowest replies
