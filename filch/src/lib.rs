@@ -106,6 +106,9 @@ mod adopt;
 #[cfg(not(loom))]
 pub mod par;
 
+#[cfg(not(loom))]
+pub mod graph;
+
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod fs;
 
@@ -237,6 +240,8 @@ pub use cpu::{Cpu, cpu};
 pub use error::{BuildError, ConfigError};
 #[cfg(not(loom))]
 pub use fork::{Joined, join, join_all, join_many};
+#[cfg(not(loom))]
+pub use graph::Graph;
 #[cfg(not(loom))]
 pub use group::{Group, GroupFuture, group};
 #[cfg(not(loom))]
