@@ -30,7 +30,7 @@ pub(super) enum Access {
 
 /// Why a cell gives or takes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub enum Refusal {
     /// There is no value.
     Empty,
     /// Somebody else is at it.
@@ -143,7 +143,12 @@ impl Outputs {
     /// # Safety
     /// `offset` is that of a cell for a `T` (O1). Where access is ordered, nobody else is at the cell.
     #[inline]
-    pub(super) unsafe fn store<T>(&self, offset: u32, value: T, access: Access) -> Result<(), Refusal> {
+    pub(super) unsafe fn store<T>(
+        &self,
+        offset: u32,
+        value: T,
+        access: Access,
+    ) -> Result<(), Refusal> {
         if !is_stored::<T>() {
             std::mem::forget(value);
             return Ok(());
@@ -182,6 +187,10 @@ impl Outputs {
     /// As for [`Outputs::store`]; where access is ordered, nobody writes.
     pub(super) unsafe fn borrow<T>(&self, offset: u32, access: Access) -> Result<&T, Refusal> {
         if !is_stored::<T>() {
+            if access == Access::Guarded {
+                // Nothing tells whether one was returned.
+                return Err(Refusal::Empty);
+            }
             // SAFETY: no bytes and no drop; one was returned and forgotten.
             return Ok(unsafe { NonNull::<T>::dangling().as_ref() });
         }
@@ -240,7 +249,8 @@ impl Outputs {
         // SAFETY: by the caller's promise.
         let cell = unsafe { self.cell::<T>(offset) };
         // ORDERING: Acquire pairs with the Release in `store` and `unborrow`.
-        let taken = cell.state.compare_exchange(FULL, WRITING, Ordering::Acquire, Ordering::Relaxed);
+        let taken =
+            cell.state.compare_exchange(FULL, WRITING, Ordering::Acquire, Ordering::Relaxed);
         match taken {
             Ok(_) => {}
             Err(0) => return Err(Refusal::Empty),
