@@ -24,6 +24,7 @@ use super::error::Cause;
 use super::limit::Acquired;
 use super::output::Refusal;
 use super::plan::{Record, trait_bits};
+use super::profile::Lap;
 use super::slot::Slot;
 use super::{errand, limit, output};
 use crate::base::barrier::light_is_free;
@@ -230,6 +231,9 @@ unsafe fn end_held(slot: NonNull<Slot>, index: u32, outcome: Result<(), Cause>) 
         told: RefCell::default(),
     };
     let record = &slot.plan().records[index as usize];
+    if let Some(log) = slot.log() {
+        log.end_away(index);
+    }
     hand.release(record, index);
     let kept = match outcome {
         Ok(()) => hand.fire(record),
@@ -370,7 +374,7 @@ impl<'a> Hand<'a> {
             // ORDERING: Relaxed, the next to touch it comes after this node, or in the next run (S2).
             slot.counter(index).store(record.strong, Ordering::Relaxed);
         }
-        if token.is_skipped() || record.traits & trait_bits::SLOW != 0 || slot.is_stopped() {
+        if token.is_skipped() || record.traits & trait_bits::SLOW != 0 || !slot.is_plain() {
             return self.run_slowly(token, record);
         }
         // SAFETY: P1, the body is there and its function its own.
@@ -464,9 +468,13 @@ impl<'a> Hand<'a> {
             // The token waits at a semaphore, with its unit.
             return None;
         }
+        let lap = Lap::begin(slot, index);
         // SAFETY: P1, the body is there and its function its own.
         let step = unsafe { (record.call)(record.data, self) };
-        if step != Step::Held {
+        if step == Step::Held {
+            Lap::go_on(lap);
+        } else {
+            drop(lap);
             self.release(record, index);
         }
         self.take_step(record, step)
