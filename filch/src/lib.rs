@@ -41,6 +41,7 @@
 //! | borrow from the stack | [`scope()`]: blocks until the last child is gone |
 //! | compute in halves | [`join()`], [`join_many()`], [`join_all()`] |
 //! | compute in loops, sort, scan | [`par`], with rayon's names |
+//! | run a graph of nodes, many times | [`Graph`], [`graph`] |
 //! | compute from async code | [`cpu()`] |
 //! | call what blocks for long | [`spawn_blocking()`] |
 //! | have jobs with children | [`Job`] |
@@ -66,7 +67,7 @@
 //!
 //! # Not yet
 //!
-//! There is no task graph; signals, processes and standard streams have no futures of their own. I/O is for
+//! Signals, processes and standard streams have no futures of their own. I/O is for
 //! Linux only. There are no cargo features.
 
 extern crate self as filch;
@@ -105,6 +106,9 @@ mod adopt;
 
 #[cfg(not(loom))]
 pub mod par;
+
+#[cfg(not(loom))]
+pub mod graph;
 
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod fs;
@@ -239,6 +243,8 @@ pub use cpu::{Cpu, cpu};
 pub use error::{BuildError, ConfigError};
 #[cfg(not(loom))]
 pub use fork::{Joined, join, join_all, join_many};
+#[cfg(not(loom))]
+pub use graph::Graph;
 #[cfg(not(loom))]
 pub use group::{Group, GroupFuture, group};
 #[cfg(not(loom))]
