@@ -41,6 +41,7 @@
 //! | borrow from the stack | [`scope()`]: blocks until the last child is gone |
 //! | compute in halves | [`join()`], [`join_many()`], [`join_all()`] |
 //! | compute in loops, sort, scan | [`par`], with rayon's names |
+//! | take items through stages, many at once | [`Pipeline`] |
 //! | compute from async code | [`cpu()`] |
 //! | call what blocks for long | [`spawn_blocking()`] |
 //! | have jobs with children | [`Job`] |
@@ -105,6 +106,8 @@ mod adopt;
 
 #[cfg(not(loom))]
 pub mod par;
+
+pub mod pipeline;
 
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod fs;
@@ -241,6 +244,8 @@ pub use fork::{Joined, join, join_all, join_many};
 pub use group::{Group, GroupFuture, group};
 #[cfg(not(loom))]
 pub use observe::Counts;
+#[cfg(not(loom))]
+pub use pipeline::Pipeline;
 #[cfg(not(loom))]
 pub use runtime::{Description, Handle, LaneSnapshot, Runtime, Snapshot, WorkerSnapshot};
 #[cfg(not(loom))]
