@@ -107,6 +107,9 @@ mod adopt;
 #[cfg(not(loom))]
 pub mod par;
 
+#[cfg(not(loom))]
+pub mod graph;
+
 pub mod pipeline;
 
 #[cfg(all(target_os = "linux", not(loom)))]
@@ -240,6 +243,8 @@ pub use cpu::{Cpu, cpu};
 pub use error::{BuildError, ConfigError};
 #[cfg(not(loom))]
 pub use fork::{Joined, join, join_all, join_many};
+#[cfg(not(loom))]
+pub use graph::Graph;
 #[cfg(not(loom))]
 pub use group::{Group, GroupFuture, group};
 #[cfg(not(loom))]

@@ -213,6 +213,23 @@ impl<T> Deque<T> {
         NonNull::new(self.read_open(top))
     }
 
+    /// The newest item, which a thief may have taken if it is the only one: only its address is worth
+    /// something.
+    ///
+    /// # Safety
+    /// The caller is the owner.
+    #[inline(always)]
+    pub(crate) unsafe fn newest(&self) -> Option<NonNull<T>> {
+        // ORDERING: Relaxed, the owner wrote it.
+        let bottom = self.own.bottom.load(Ordering::Relaxed);
+        // ORDERING: Relaxed, a look; `pop` decides.
+        if distance(self.open.top.load(Ordering::Relaxed), bottom) <= 0 {
+            return None;
+        }
+        // SAFETY: the caller is the owner, and has pushed an item at every index below `bottom`.
+        Some(unsafe { self.read_own(bottom - 1) })
+    }
+
     /// Whether the owner takes `index` without a real fence (D7). For the owner.
     #[inline(always)]
     pub(crate) fn is_light(&self, index: Index) -> bool {

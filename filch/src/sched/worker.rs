@@ -353,6 +353,10 @@ impl Worker {
         }
     }
 
+    pub(super) fn is_aborting(&self) -> bool {
+        self.aborting.get()
+    }
+
     pub(crate) fn is_stopped(&self) -> bool {
         self.shared.phase() == Phase::Stopped
     }
@@ -434,6 +438,12 @@ impl Worker {
             .or_else(|| self.next_local())
     }
 
+    /// How many tasks may run here before somebody else's have their turn, at least one.
+    pub(super) fn left_until_look(&self) -> u32 {
+        let left = self.next_look.get().saturating_sub(self.tick.get());
+        left.clamp(1, self.shared.config.local_budget as u64) as u32
+    }
+
     fn count_tick(&self) -> u64 {
         let tick = self.tick.get() + 1;
         self.tick.set(tick);
@@ -479,6 +489,9 @@ impl Worker {
         }
         if let Some(job) = task.as_stack_job() {
             return self.run_fork(job);
+        }
+        if let Some(node) = task.as_node() {
+            return self.run_node(node);
         }
         // SAFETY: T4, the entry keeps the cell alive.
         let start = unsafe { task.header() }.state.start();

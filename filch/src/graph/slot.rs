@@ -1,0 +1,306 @@
+//! Slots: what one run at a time needs, kept for the next one.
+//!
+//! S1. A slot is free, or one run's: taken by compare-exchange, given back when the run's results are dropped.
+//!     Slots are never freed before their plan, so taking one is a walk over a list that only grows.
+//! S2. Between runs every counter is at its node's number of strong edges. A node that begins puts its own
+//!     back, so a run leaves them so, unless a condition left somebody waiting: then the next run begins by a reset.
+//! S3. `units` counts the entries of the run, the nodes that are at work and the purses of those who
+//!     work. Who gives back the last finishes the run.
+//! S4. Group and task are those of the caller, who outlives the run, or holds a unit for it.
+//!
+//! Not here: what a run does (`work`), what it returns (`run`).
+
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+use std::sync::{OnceLock, PoisonError};
+
+use crossbeam_utils::CachePadded;
+
+use super::ending::{Ending, Keeper};
+use super::error::{Cause, Stopped};
+use super::output::{Access, Cells, Outputs};
+use super::plan::Plan;
+use super::work;
+use crate::base::shim::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Mutex, MutexGuard, Ordering,
+};
+use crate::sched::blocking::Sleeper;
+use crate::task::context;
+use crate::task::group::Group;
+use crate::task::header::Header;
+use crate::task::node::{Number, RunHead, RunNumber};
+
+/// What went wrong in a run.
+#[derive(Default)]
+pub(super) struct Faults {
+    pub(super) failures: Vec<(u32, Cause)>,
+    pub(super) skipped: Vec<u32>,
+}
+
+/// What a failure does to the nodes that do not depend on the one that failed.
+///
+/// ```
+/// use filch::graph::OnFailure;
+/// let mut g = filch::Graph::new();
+/// g.node("bad", || panic!("no"));
+/// let good = g.node("good", || ());
+/// let error = g.runner().on_failure(OnFailure::Continue).try_run().unwrap_err();
+/// assert!(error.skipped().is_empty(), "{good:?} has run");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnFailure {
+    /// They run.
+    #[default]
+    Continue,
+    /// Those that have not begun are skipped.
+    Cancel,
+}
+
+const GOES_ON: u32 = 0;
+const CANCELLED: u32 = 1;
+const DEADLINE: u32 = 2;
+
+#[repr(C)]
+pub(super) struct Slot {
+    pub(super) head: RunHead,
+    plan: NonNull<Plan>,
+    counters: Box<[AtomicU32]>,
+    pub(super) bits: Cell<Option<RunNumber>>,
+    /// S4. Written before the first entry is pushed.
+    pub(super) group: Cell<*const Group>,
+    pub(super) task: Cell<*const Header>,
+    pub(super) on_failure: Cell<OnFailure>,
+    stop: AtomicU32,
+    pub(super) access: Access,
+    units: CachePadded<AtomicUsize>,
+    pub(super) ending: Ending,
+    pub(super) outputs: Outputs,
+    faults: Mutex<Faults>,
+    /// Whether there is any fault, so that nobody locks for nothing.
+    faulty: AtomicBool,
+    /// Where a caller sleeps, once one has.
+    sleeper: OnceLock<Sleeper>,
+    /// M3 of `task/node`.
+    number: Cell<Option<Number>>,
+    /// S1.
+    busy: AtomicBool,
+    next: *const Slot,
+}
+
+// SAFETY: the cells are written by the caller of a run before its first entry is pushed; all else is atomic or locked.
+unsafe impl Sync for Slot {}
+// SAFETY: no part is tied to a thread.
+unsafe impl Send for Slot {}
+
+const _: () = assert!(std::mem::offset_of!(Slot, head) == 0);
+
+impl Slot {
+    fn new(plan: &Plan, cells: &Cells) -> Box<Self> {
+        let counters = plan.records.iter().map(|record| AtomicU32::new(record.strong)).collect();
+        let slot = Box::new(Self {
+            head: RunHead { work: work::from_worker },
+            plan: NonNull::from(plan),
+            counters,
+            bits: Cell::new(None),
+            group: Cell::new(ptr::null()),
+            task: Cell::new(ptr::null()),
+            on_failure: Cell::new(OnFailure::Continue),
+            stop: AtomicU32::new(GOES_ON),
+            access: if plan.loops { Access::Guarded } else { Access::Ordered },
+            units: CachePadded::new(AtomicUsize::new(0)),
+            ending: Ending::new(),
+            outputs: Outputs::new(cells),
+            faults: Mutex::default(),
+            faulty: AtomicBool::new(false),
+            sleeper: OnceLock::new(),
+            number: Cell::new(None),
+            busy: AtomicBool::new(true),
+            next: ptr::null(),
+        });
+        let number = Number::register(NonNull::from(&slot.head));
+        slot.bits.set(Some(number.bits()));
+        slot.number.set(Some(number));
+        slot
+    }
+
+    #[inline(always)]
+    pub(super) fn plan(&self) -> &Plan {
+        // SAFETY: S1, the plan outlives its slots.
+        unsafe { self.plan.as_ref() }
+    }
+
+    #[inline(always)]
+    pub(super) fn run(&self) -> RunNumber {
+        self.bits.get().expect("set at birth")
+    }
+
+    #[inline(always)]
+    pub(super) fn counter(&self, index: u32) -> &AtomicU32 {
+        debug_assert!((index as usize) < self.counters.len());
+        // SAFETY: there is one for each node, and indices come from the plan.
+        unsafe { self.counters.get_unchecked(index as usize) }
+    }
+
+    /// Begins a run with so many units. The slot is the caller's (S1).
+    pub(super) fn begin(&self, units: usize, on_failure: OnFailure) {
+        let (group, task) = context::with(|cx| (cx.group.get(), cx.task.get()));
+        self.group.set(group);
+        self.task.set(task);
+        self.on_failure.set(on_failure);
+        // ORDERING: Relaxed, all: the first entry publishes them.
+        self.stop.store(GOES_ON, Ordering::Relaxed);
+        self.units.store(units, Ordering::Relaxed);
+        if self.plan().loops {
+            // S2.
+            for (counter, record) in self.counters.iter().zip(&self.plan().records) {
+                counter.store(record.strong, Ordering::Relaxed);
+            }
+        }
+        self.ending.begin();
+    }
+
+    /// S3; the caller holds a unit.
+    pub(super) fn add_units(&self, units: usize) {
+        // ORDERING: Relaxed, the caller's own unit keeps the run.
+        let before = self.units.fetch_add(units, Ordering::Relaxed);
+        debug_assert!(before > 0, "S3");
+    }
+
+    /// Gives units back, and finishes the run if they were the last (S3).
+    ///
+    /// # Safety
+    /// The caller holds so many units, and does not use the slot afterwards unless it is the one who waits.
+    pub(super) unsafe fn sub_units(this: NonNull<Self>, units: usize) {
+        // SAFETY: S3, the units keep the run.
+        let slot = unsafe { this.as_ref() };
+        // ORDERING: Release hands what this thread did to the finisher, Acquire takes what the others did.
+        let before = slot.units.fetch_sub(units, Ordering::AcqRel);
+        debug_assert!(before >= units, "S3");
+        if before == units {
+            let (keeper, waker) = slot.ending.finish();
+            if keeper == Keeper::Caller {
+                // SAFETY: N3, the waiter has gone.
+                unsafe { super::run::clean_up(this) };
+            }
+            if let Some(waker) = waker {
+                context::outside(|| crate::task::group::guard_user_code(|| waker.wake()));
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_stopped(&self) -> bool {
+        // ORDERING: Relaxed, a hint: a node that begins at the same time may run.
+        self.stop.load(Ordering::Relaxed) != GOES_ON
+    }
+
+    pub(super) fn stop(&self, why: Stopped) {
+        let why = if why == Stopped::Deadline { DEADLINE } else { CANCELLED };
+        // ORDERING: Relaxed, a hint that publishes nothing; the first reason counts.
+        let _ = self.stop.compare_exchange(GOES_ON, why, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    pub(super) fn stopped(&self) -> Option<Stopped> {
+        // ORDERING: Relaxed, asked after the end, which orders it.
+        match self.stop.load(Ordering::Relaxed) {
+            GOES_ON => None,
+            DEADLINE => Some(Stopped::Deadline),
+            _ => Some(Stopped::Cancelled),
+        }
+    }
+
+    pub(super) fn sleeper(&self) -> &Sleeper {
+        self.sleeper.get_or_init(Sleeper::new)
+    }
+
+    fn faults(&self) -> MutexGuard<'_, Faults> {
+        // ORDERING: Relaxed, the end of the run orders it.
+        self.faulty.store(true, Ordering::Relaxed);
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cold]
+    pub(super) fn note_failure(&self, index: u32, cause: Cause) {
+        self.faults().failures.push((index, cause));
+        if self.on_failure.get() == OnFailure::Cancel {
+            self.stop(Stopped::Cancelled);
+        }
+    }
+
+    #[cold]
+    pub(super) fn note_skipped(&self, index: u32) {
+        self.faults().skipped.push(index);
+    }
+
+    /// What went wrong, if anything did. The run is over.
+    pub(super) fn take_faults(&self) -> Option<Faults> {
+        // ORDERING: Relaxed, the end of the run orders it.
+        if !self.faulty.load(Ordering::Relaxed) {
+            return None;
+        }
+        let faults = std::mem::take(&mut *self.faults());
+        // ORDERING: Relaxed, the slot is the caller's.
+        self.faulty.store(false, Ordering::Relaxed);
+        Some(faults)
+    }
+
+    /// Gives the slot back (S1).
+    ///
+    /// # Safety
+    /// The run is over and the slot the caller's, who gives it up.
+    pub(super) unsafe fn give_back(&self) {
+        // ORDERING: Release pairs with the Acquire in `Slots::take`.
+        self.busy.store(false, Ordering::Release);
+    }
+}
+
+/// The slots of a plan (S1).
+pub(super) struct Slots {
+    first: AtomicPtr<Slot>,
+}
+
+impl Slots {
+    pub(super) fn new() -> Self {
+        Self { first: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// A slot for one run.
+    pub(super) fn take(&self, plan: &Plan, cells: &Cells) -> NonNull<Slot> {
+        // ORDERING: Acquire pairs with the Release of the exchange below: the slot is seen whole.
+        let mut at: *const Slot = self.first.load(Ordering::Acquire);
+        // SAFETY: S1, slots live as long as this list.
+        while let Some(slot) = unsafe { at.as_ref() } {
+            // ORDERING: Acquire pairs with the Release in `give_back`.
+            let free = slot.busy.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+            if free.is_ok() {
+                return NonNull::from(slot);
+            }
+            at = slot.next;
+        }
+        let slot = Box::into_raw(Slot::new(plan, cells));
+        // ORDERING: Relaxed, a guess for the exchange.
+        let mut first = self.first.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: just made, and nobody else has it.
+            unsafe { (*slot).next = first };
+            // ORDERING: Release pairs with the Acquire above.
+            match self.first.compare_exchange_weak(first, slot, Ordering::Release, Ordering::Relaxed) {
+                // SAFETY: from a box.
+                Ok(_) => return unsafe { NonNull::new_unchecked(slot) },
+                Err(now) => first = now,
+            }
+        }
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        // ORDERING: Relaxed, `&mut self` shows that nobody else is left.
+        let mut at = self.first.load(Ordering::Relaxed);
+        while !at.is_null() {
+            // SAFETY: from a box, in the list once.
+            let slot = unsafe { Box::from_raw(at) };
+            at = slot.next.cast_mut();
+        }
+    }
+}
