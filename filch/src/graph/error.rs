@@ -163,7 +163,9 @@ impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.failures.first(), self.stopped) {
             (Some(first), _) => write!(f, "{first}")?,
-            (None, Some(Stopped::Deadline)) => f.write_str("the run was stopped by its deadline")?,
+            (None, Some(Stopped::Deadline)) => {
+                f.write_str("the run was stopped by its deadline")?
+            }
             (None, _) => f.write_str("the run was cancelled")?,
         }
         if self.failures.len() > 1 {

@@ -143,7 +143,12 @@ impl Outputs {
     /// # Safety
     /// `offset` is that of a cell for a `T` (O1). Where access is ordered, nobody else is at the cell.
     #[inline]
-    pub(super) unsafe fn store<T>(&self, offset: u32, value: T, access: Access) -> Result<(), Refusal> {
+    pub(super) unsafe fn store<T>(
+        &self,
+        offset: u32,
+        value: T,
+        access: Access,
+    ) -> Result<(), Refusal> {
         if !is_stored::<T>() {
             std::mem::forget(value);
             return Ok(());
@@ -240,7 +245,8 @@ impl Outputs {
         // SAFETY: by the caller's promise.
         let cell = unsafe { self.cell::<T>(offset) };
         // ORDERING: Acquire pairs with the Release in `store` and `unborrow`.
-        let taken = cell.state.compare_exchange(FULL, WRITING, Ordering::Acquire, Ordering::Relaxed);
+        let taken =
+            cell.state.compare_exchange(FULL, WRITING, Ordering::Acquire, Ordering::Relaxed);
         match taken {
             Ok(_) => {}
             Err(0) => return Err(Refusal::Empty),

@@ -271,7 +271,8 @@ impl Slots {
         // SAFETY: S1, slots live as long as this list.
         while let Some(slot) = unsafe { at.as_ref() } {
             // ORDERING: Acquire pairs with the Release in `give_back`.
-            let free = slot.busy.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+            let free =
+                slot.busy.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
             if free.is_ok() {
                 return NonNull::from(slot);
             }
@@ -284,7 +285,12 @@ impl Slots {
             // SAFETY: just made, and nobody else has it.
             unsafe { (*slot).next = first };
             // ORDERING: Release pairs with the Acquire above.
-            match self.first.compare_exchange_weak(first, slot, Ordering::Release, Ordering::Relaxed) {
+            match self.first.compare_exchange_weak(
+                first,
+                slot,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
                 // SAFETY: from a box.
                 Ok(_) => return unsafe { NonNull::new_unchecked(slot) },
                 Err(now) => first = now,

@@ -115,7 +115,8 @@ const SEGMENTS: usize = 1 << 12;
 type Segment = [AtomicPtr<RunHead>; SEGMENT];
 
 /// M3. The heads by number.
-static TABLE: [AtomicPtr<Segment>; SEGMENTS] = [const { AtomicPtr::new(ptr::null_mut()) }; SEGMENTS];
+static TABLE: [AtomicPtr<Segment>; SEGMENTS] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; SEGMENTS];
 
 /// Numbers that were given back, and the lowest that was never used.
 static FREE: Mutex<(Vec<u32>, u32)> = Mutex::new((Vec::new(), 0));
@@ -137,7 +138,8 @@ impl Number {
             let fresh = free.1;
             assert!((fresh as usize) < SEGMENT * SEGMENTS, "too many runs of graphs");
             if fresh as usize % SEGMENT == 0 {
-                let segment: Box<Segment> = Box::new([const { AtomicPtr::new(ptr::null_mut()) }; SEGMENT]);
+                let segment: Box<Segment> =
+                    Box::new([const { AtomicPtr::new(ptr::null_mut()) }; SEGMENT]);
                 // ORDERING: Release pairs with the Acquire in `NodeEntry::head`.
                 TABLE[fresh as usize / SEGMENT].store(Box::into_raw(segment), Ordering::Release);
             }

@@ -71,7 +71,9 @@ fn plans() -> impl Strategy<Value = Plan> {
             stages,
             waits: waits
                 .into_iter()
-                .map(|(token, others)| (token, others.into_iter().filter(|&o| o != token).collect()))
+                .map(|(token, others)| {
+                    (token, others.into_iter().filter(|&o| o != token).collect())
+                })
                 .filter(|(token, others): &(u64, Vec<u64>)| *token < tokens && !others.is_empty())
                 .collect(),
             fault,
@@ -106,7 +108,8 @@ fn order(plan: &Plan) -> (Vec<u64>, Vec<u64>) {
             _ => {
                 order.push(token);
                 waiting.iter_mut().for_each(|(_, missing)| missing.retain(|&other| other != token));
-                ready.extend(waiting.extract_if(.., |(_, missing)| missing.is_empty()).map(|w| w.0));
+                ready
+                    .extend(waiting.extract_if(.., |(_, missing)| missing.is_empty()).map(|w| w.0));
             }
         }
     }
@@ -246,9 +249,9 @@ fn check(plan: &Plan) {
     let log = Log::new(plan);
     let mut pipeline = make(plan, &log, &faulty);
     let (order, stuck) = order(plan);
-    let fault = plan
-        .fault
-        .filter(|&(stage, token, _)| (1..=plan.stages.len()).contains(&stage) && order.contains(&token));
+    let fault = plan.fault.filter(|&(stage, token, _)| {
+        (1..=plan.stages.len()).contains(&stage) && order.contains(&token)
+    });
     match (fault, pipeline.run()) {
         (None, Ok(count)) => {
             assert!(stuck.is_empty());

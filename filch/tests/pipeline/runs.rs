@@ -85,7 +85,9 @@ fn error_names_stage_and_token_and_the_pipeline_runs_again() {
         let broken = AtomicBool::new(true);
         let mut seen = Vec::new();
         let mut pipeline = Pipeline::new(4)
-            .source(|token| if token.number() < 9 { Next::Item(token.number()) } else { Next::Stop })
+            .source(
+                |token| if token.number() < 9 { Next::Item(token.number()) } else { Next::Stop },
+            )
             .parallel(|x| x)
             .try_parallel(|x| if x == 5 && broken.load(SeqCst) { Err("five") } else { Ok(x) })
             .name("check")
@@ -103,7 +105,8 @@ fn error_names_stage_and_token_and_the_pipeline_runs_again() {
 #[test]
 fn panic_is_an_error_with_its_payload() {
     watched(|_| {
-        let mut pipeline = Pipeline::new(4).items(0..9).serial(|x| assert_ne!(x, 3, "three")).build();
+        let mut pipeline =
+            Pipeline::new(4).items(0..9).serial(|x| assert_ne!(x, 3, "three")).build();
         match pipeline.run().unwrap_err() {
             PipelineError::Panicked { at, payload } => {
                 assert_eq!((at.stage, at.token), (1, 3));

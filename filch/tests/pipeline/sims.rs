@@ -41,7 +41,8 @@ fn serial_stages_keep_order_under_all_seeds() {
 fn stage_may_lock_what_its_caller_does_not_hold() {
     Sim::new().check(seeds(), || {
         let sum = Mutex::new(0);
-        let run = Pipeline::new(4).items(0..12).parallel(|x| *sum.lock().unwrap() += x).build().run();
+        let run =
+            Pipeline::new(4).items(0..12).parallel(|x| *sum.lock().unwrap() += x).build().run();
         assert_eq!((run.unwrap(), sum.into_inner().unwrap()), (12, 66));
     });
 }
@@ -76,9 +77,9 @@ fn cancel_from_elsewhere_ends_every_schedule() {
 #[test]
 fn same_seed_same_run() {
     let run = |seed| {
-        let run = Sim::new().seed(seed).try_run(|| {
-            Pipeline::new(4).items(0..30).parallel(|x| x * 2).collect().run().unwrap()
-        });
+        let run = Sim::new()
+            .seed(seed)
+            .try_run(|| Pipeline::new(4).items(0..30).parallel(|x| x * 2).collect().run().unwrap());
         run.unwrap()
     };
     for seed in 0..5 {

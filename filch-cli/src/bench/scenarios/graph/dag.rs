@@ -129,7 +129,8 @@ impl Flat {
             // ORDERING: Relaxed, the end of the run orders it.
             self.pending[here].store(self.predecessors[here], Ordering::Relaxed);
             let mut next = None;
-            for &then in &self.successors[self.first[here] as usize..self.first[here + 1] as usize] {
+            for &then in &self.successors[self.first[here] as usize..self.first[here + 1] as usize]
+            {
                 if !self.is_ready(then) {
                     continue;
                 }
@@ -192,7 +193,8 @@ impl Dag for Filch {
 
     fn build(shape: &Shape, cells: &Cells) -> filch::Graph<'static> {
         let mut graph = filch::Graph::new();
-        let nodes: Vec<_> = (0..shape.nodes).map(|node| graph.node("", body(cells, node))).collect();
+        let nodes: Vec<_> =
+            (0..shape.nodes).map(|node| graph.node("", body(cells, node))).collect();
         for &(from, to) in &shape.edges {
             graph.precede(nodes[from as usize], nodes[to as usize]);
         }

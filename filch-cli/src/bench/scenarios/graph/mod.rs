@@ -23,7 +23,6 @@ macro_rules! all {
         ]
     };
 }
-use all;
 
 /// The graph scenarios in the order in which they run.
 pub fn entries() -> Vec<Entry> {

@@ -6,10 +6,10 @@ use crate::bench::stats::mix;
 use filch::Pipeline;
 
 /// Rounds of the body of a stage. Measured: 100 ns.
-const ROUNDS: usize = 40;
+const ROUNDS: usize = 28;
 
 /// Tokens in flight.
-const LINES: usize = 64;
+const LINES: usize = 128;
 
 /// The pipeline scenarios in the order in which they run.
 pub fn entries() -> Vec<Entry> {
