@@ -47,15 +47,12 @@ const TIMED_EVERY: u32 = 8;
 
 /// Looks at all segments before a runner that finds nothing leaves: some 50 µs, more than what it
 /// costs to call it back. Guessed.
-const LOOKS: usize = 250;
+const LOOKS: usize = 200;
 
-/// Looks with short pauses, for who waits for a neighbour to end its batch.
-const SHORT_LOOKS: usize = 32;
+/// Looks for full batches before smaller ones will do. Guessed.
+const CHOOSY_LOOKS: usize = 3;
 
-/// Looks for full batches before smaller ones will do: some 0.6 µs. Guessed.
-const CHOOSY_LOOKS: usize = 24;
-
-/// Hints to the processor between two looks that are not short: some 0.2 µs.
+/// Hints to the processor between two looks: some 0.2 µs.
 const PAUSE_HINTS: usize = 8;
 
 pub(super) struct Engine<'env> {
@@ -204,11 +201,9 @@ impl Least {
     }
 }
 
-/// Passes a moment after the look of this number.
-fn pause(look: usize) {
+fn pause() {
     sim::point();
-    let hints = if look < SHORT_LOOKS { 1 } else { PAUSE_HINTS };
-    (0..hints).for_each(|_| spin_loop());
+    (0..PAUSE_HINTS).for_each(|_| spin_loop());
 }
 
 impl<'env> Engine<'env> {
@@ -253,18 +248,18 @@ impl<'env> Engine<'env> {
             if self.is_over() {
                 return None;
             }
-            let is_alone = self.runners.is_alone();
-            let is_choosy = look == 0 || look < CHOOSY_LOOKS && !is_alone;
-            let least = if is_choosy { Least::Batch } else { Least::One };
+            let least = if look < CHOOSY_LOOKS { Least::Batch } else { Least::One };
             let claim = (first..first + len).find_map(|segment| self.claim(segment % len, least));
             if claim.is_some() {
                 return claim;
             }
-            if least == Least::One && (is_alone || sim::cuts_short()) {
+            if !self.runners.is_alone() {
+                if sim::cuts_short() {
+                    return None;
+                }
+                pause();
+            } else if least == Least::One {
                 return None;
-            }
-            if !is_alone {
-                pause(look);
             }
         }
         None

@@ -9,7 +9,7 @@ use filch::Pipeline;
 const ROUNDS: usize = 28;
 
 /// Tokens in flight.
-const LINES: usize = 128;
+const LINES: usize = 64;
 
 /// The pipeline scenarios in the order in which they run.
 pub fn entries() -> Vec<Entry> {
