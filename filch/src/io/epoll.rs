@@ -77,7 +77,7 @@ impl Epoll {
         self.next_generation = generation.wrapping_add(1);
         let index = self.sources.insert((generation, readiness));
         let data = u64::from(generation) << 32 | index as u64;
-        let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP;
+        let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLPRI;
         if let Err(error) = self.control(libc::EPOLL_CTL_ADD, fd, events, data) {
             self.sources.remove(index);
             return Err(error);
@@ -122,9 +122,9 @@ impl Epoll {
 
 fn news(bits: i32) -> News {
     let pick = |mask: i32, news| if bits & mask != 0 { news } else { News::NONE };
-    pick(libc::EPOLLIN | libc::EPOLLPRI, News::READ)
+    pick(libc::EPOLLIN, News::READ)
         .and(pick(libc::EPOLLOUT, News::WRITE))
-        .and(pick(libc::EPOLLRDHUP, News::READ_END))
+        .and(pick(libc::EPOLLRDHUP | libc::EPOLLPRI, News::READ_END))
         .and(pick(libc::EPOLLERR | libc::EPOLLHUP, News::END))
 }
 

@@ -9,7 +9,8 @@
 //! D3. No news is lost: who waits looks again under the lock, and who brings news writes the word
 //!     before it takes the lock.
 //! D4. The end of the driver is news too, and stays. So does the end of the stream: a read that was
-//!     shorter than asked clears what came with its bytes, but must not clear that.
+//!     shorter than asked clears what came with its bytes, but must not clear that. Nor may it where
+//!     an urgent byte is: reads stop before it, whatever is behind.
 //!
 //! Not here: the descriptor, the call.
 
@@ -43,7 +44,7 @@ const READ: u32 = 1 << 0;
 const WRITE: u32 = 1 << 1;
 /// The driver has ended (D4).
 const CLOSED: u32 = 1 << 2;
-/// The other side has ended, or the descriptor failed (D4).
+/// The other side has ended, or sent an urgent byte, or the descriptor failed (D4).
 const HUNG_UP: u32 = 1 << 3;
 /// One piece of news (D2).
 const NEWS: u32 = 1 << 4;
@@ -56,7 +57,7 @@ impl News {
     pub(crate) const NONE: Self = Self(0);
     pub(crate) const READ: Self = Self(READ);
     pub(crate) const WRITE: Self = Self(WRITE);
-    /// The other side sends no more.
+    /// The other side sends no more, or has sent an urgent byte.
     pub(crate) const READ_END: Self = Self(READ | HUNG_UP);
     /// The descriptor failed or is shut in both directions.
     pub(crate) const END: Self = Self(READ | WRITE | HUNG_UP);

@@ -306,6 +306,11 @@ impl Slots {
                 *wish = Wish::Cancel;
                 true
             }
+            // It would be started again.
+            life @ Life::Moves => {
+                *life = Life::Done(Completion { result: CANCELED, flags: 0 });
+                false
+            }
             _ => false,
         }
     }

@@ -187,6 +187,12 @@ impl Uring {
         self.flying <= 1
     }
 
+    /// How many entries have no last completion yet (U4).
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn flying(&self) -> usize {
+        self.flying
+    }
+
     /// The buffers that chunks are received into.
     pub(crate) fn pool(&mut self) -> io::Result<&Arc<Pool>> {
         if self.pool.is_none() {

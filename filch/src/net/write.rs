@@ -190,9 +190,10 @@ pub(super) enum Extent {
     All,
 }
 
-/// Bytes on their way, of which the first `sent` are gone. Holds the line.
-struct Send<'a, B> {
-    inner: &'a Arc<Inner>,
+/// Bytes on their way, of which the first `sent` are gone. Holds the line, and the socket, which it does
+/// not borrow: a future that is forgotten must not leave the number of a closed descriptor behind.
+struct Send<B> {
+    inner: Arc<Inner>,
     buf: B,
     sent: usize,
     extent: Extent,
@@ -206,7 +207,7 @@ fn request(descriptor: &Descriptor, bytes: &[u8], extent: Extent) -> Request {
 
 // SAFETY: Q1 of `io/buf.rs`, the bytes stay where they are while the buffer moves; the late one keeps
 // the buffer, and the descriptor too.
-unsafe impl<B: IoBuf + Unpin> Operation for Send<'_, B> {
+unsafe impl<B: IoBuf + Unpin> Operation for Send<B> {
     type Output = (Completion, B);
 
     fn request(&mut self) -> Request {
@@ -225,7 +226,7 @@ unsafe impl<B: IoBuf + Unpin> Operation for Send<'_, B> {
 
     fn into_late(self) -> Box<dyn Late> {
         let Self { inner, buf, sent, extent } = self;
-        Box::new(Leftover { inner: inner.clone(), buf, sent, extent })
+        Box::new(Leftover { inner, buf, sent, extent })
     }
 
     fn cancels(&self) -> Cancel {
@@ -336,7 +337,7 @@ enum Stage<'a, B: IoBuf + Unpin> {
     /// Without the line.
     Start(B),
     /// With the line.
-    Send(Op<'a, Send<'a, B>>),
+    Send(Op<'a, Send<B>>),
     Over,
 }
 
@@ -411,7 +412,7 @@ impl<'a, B: IoBuf + Unpin> Write<'a, B> {
     /// Leaves the rest to the ring, or to readiness.
     fn begin_send(&mut self, buf: B) {
         let inner: &'a Arc<Inner> = self.socket;
-        let work = Send { inner, buf, sent: self.sent, extent: self.extent };
+        let work = Send { inner: inner.clone(), buf, sent: self.sent, extent: self.extent };
         self.stage = Stage::Send(Op::new(inner.descriptor.engine(), work));
     }
 }
@@ -469,7 +470,7 @@ impl<B: IoBuf + Unpin> Drop for Write<'_, B> {
     fn drop(&mut self) {
         let Stage::Send(op) = &mut self.stage else { return };
         let Some(Send { inner, buf, sent, extent }) = op.take_idle() else { return };
-        let leftover = Box::new(Leftover { inner: inner.clone(), buf, sent, extent });
+        let leftover = Box::new(Leftover { inner, buf, sent, extent });
         if sent > 0 {
             leftover.go_on();
         }

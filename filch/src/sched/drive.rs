@@ -21,7 +21,7 @@ use crate::base::shim::Ordering;
 use crate::config::{Config, IoBackend};
 use crate::error::BuildError;
 use crate::io::batch::Batch;
-use crate::io::driver::{Driver, Ending, Kind, Tasks};
+use crate::io::driver::{Caller, Driver, Ending, Kind, Tasks};
 use crate::io::engine::{Closure, Engine, Hooks};
 use crate::io::uring::Mode;
 
@@ -57,7 +57,7 @@ struct DriverCore {
 
 impl EventCore for DriverCore {
     fn poll(&mut self) -> usize {
-        self.driver.visit(&mut self.batch)
+        self.driver.visit(Caller::Owner, &mut self.batch)
     }
 
     fn park(&mut self, timeout: Option<Duration>) {
@@ -133,7 +133,7 @@ impl Shared {
     pub(super) fn rescue_driver(&self, slot: &Slot) {
         let driver = self.engine.driver(slot.info.index);
         if driver.is_active() {
-            let told = driver.visit(&mut Batch::new());
+            let told = driver.visit(Caller::Other, &mut Batch::new());
             slot.counters.rescues.add_shared(told as u64);
         }
     }
@@ -157,7 +157,7 @@ impl Worker {
         if !self.runs_futures() {
             return;
         }
-        let ending = if self.is_stopped() { Ending::Close } else { Ending::Evacuate };
+        let ending = || if self.is_stopped() { Ending::Close } else { Ending::Evacuate };
         // Not as the slot's worker any more: whom this wakes goes to the others.
         self.driver().end(ending, &mut Batch::new());
     }
@@ -166,7 +166,7 @@ impl Worker {
     /// others would find that only after a while.
     pub(super) fn flush_driver(&self) {
         if self.drives() {
-            self.driver().visit(&mut Batch::new());
+            self.driver().visit(Caller::Owner, &mut Batch::new());
         }
     }
 
@@ -190,7 +190,8 @@ impl Worker {
         }
         let slot = &self.shared().slots[suspect.slot];
         let driver = self.shared().engine.driver(slot.info.index);
-        let told = if driver.is_active() { driver.visit(&mut Batch::new()) } else { 0 };
+        let told =
+            if driver.is_active() { driver.visit(Caller::Other, &mut Batch::new()) } else { 0 };
         slot.counters.rescues.add_shared(told as u64);
         told > 0
     }

@@ -168,3 +168,13 @@ fn an_abandoned_send_without_a_copy_keeps_its_bytes_until_the_notice() {
     assert_eq!(sum.load(Ordering::Relaxed), 7);
     assert_eq!(slots.len(), 0);
 }
+
+#[test]
+fn what_was_asked_to_be_cancelled_does_not_move() {
+    let mut slots = Slots::default();
+    let key = slots.insert(waker());
+    slots.set_evacuating(true);
+    let _ = tell(&mut slots, key, last(CANCELED));
+    assert!(!slots.wish_to_cancel(key), "it has ended");
+    assert_eq!(slots.poll(key, &waker(), &mut None), Polled::Done(last(CANCELED)));
+}
