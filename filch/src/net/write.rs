@@ -13,17 +13,19 @@
 //! W6. A write that is sent without a copy keeps its bytes until the kernel has said that it lets go of
 //!     them (O7 of `io/slots.rs`). As soon as the kernel says that it has copied after all, or cannot,
 //!     the socket's writes are sent with a copy.
+//! W7. Tasks that write by `futures-io` through references to one socket share a wait for readiness; its
+//!     end wakes them all, because the one that polled last may have given up.
 
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::{Context, Poll, Wake, Waker, ready};
 
 use super::read::MOST;
 use super::socket::{Inner, Socket};
-use crate::base::shim::{AtomicBool, AtomicU32, AtomicUsize, Mutex, Ordering};
+use crate::base::shim::{AtomicBool, AtomicU32, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::io::IoBuf;
 use crate::io::descriptor::Descriptor;
 use crate::io::driver::Cancel;
@@ -49,8 +51,9 @@ pub(crate) struct WriteSide {
     line: AtomicU32,
     waiters: Mutex<VecDeque<Waker>>,
     descriptor: Arc<Descriptor>,
-    /// A wait for readiness on a ring, for `futures-io`.
+    /// A wait for readiness on a ring, for `futures-io`, and who is woken when it ends (W7).
     poll: Mutex<Option<Ticket>>,
+    bell: OnceLock<Arc<Bell>>,
     /// Whether the direction is to be shut when the line is free (W5).
     shuts: AtomicBool,
     /// Bytes from which on a write is sent without a copy (W6).
@@ -61,7 +64,8 @@ impl WriteSide {
     pub(super) fn new(descriptor: Arc<Descriptor>) -> Self {
         let (line, waiters) = (AtomicU32::new(FREE), Mutex::new(VecDeque::new()));
         let (shuts, uncopied) = (AtomicBool::new(false), AtomicUsize::new(usize::MAX));
-        Self { line, waiters, descriptor, poll: Mutex::new(None), shuts, uncopied }
+        let (poll, bell) = (Mutex::new(None), OnceLock::new());
+        Self { line, waiters, descriptor, poll, bell, shuts, uncopied }
     }
 
     /// Takes the line, or waits for it.
@@ -143,9 +147,12 @@ impl WriteSide {
     /// Waits on a ring until the socket takes something.
     fn poll_ready(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let engine = self.descriptor.engine();
+        let bell = self.bell.get_or_init(Arc::default);
+        bell.add(cx);
+        let waker = Waker::from(bell.clone());
         let mut poll = self.poll.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ticket) = *poll {
-            return match engine.poll(ticket, cx.waker()) {
+            return match engine.poll(ticket, &waker) {
                 Polled::Pending | Polled::WantsWaker => Poll::Pending,
                 Polled::Moves => {
                     *poll = None;
@@ -159,7 +166,7 @@ impl WriteSide {
         }
         let request = Request::Poll { fd: self.descriptor.raw(), direction: Direction::Write };
         // SAFETY: it points to nothing; the descriptor is kept by us, and then by what we leave behind.
-        *poll = Some(unsafe { engine.start(&request, cx.waker()) }?);
+        *poll = Some(unsafe { engine.start(&request, &waker) }?);
         Poll::Pending
     }
 }
@@ -171,6 +178,34 @@ impl Drop for WriteSide {
             let late = Box::new(Unasked(self.descriptor.clone()));
             self.descriptor.engine().abandon(ticket, late, Cancel::Yes);
         }
+    }
+}
+
+/// Whom the end of a wait for readiness concerns (W7).
+#[derive(Default)]
+struct Bell(Mutex<Vec<Waker>>);
+
+impl Bell {
+    fn lock(&self) -> MutexGuard<'_, Vec<Waker>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, cx: &Context<'_>) {
+        // Cloned, and dropped, without the lock: a waker is the user's.
+        let waker = cx.waker().clone();
+        let mut waiters = self.lock();
+        if waiters.iter().any(|old| old.will_wake(&waker)) {
+            drop(waiters);
+        } else {
+            waiters.push(waker);
+        }
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        let waiters = std::mem::take(&mut *self.lock());
+        waiters.into_iter().for_each(Waker::wake);
     }
 }
 

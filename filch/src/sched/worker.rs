@@ -11,7 +11,7 @@
 //! K3. `searching` says how the idle set counts this worker, at any time.
 //! K4. No step is unbounded: a worker whose tasks respawn for ever sees events, its mailbox and
 //!     the end of the runtime every `local_budget` tasks, at least every `io_interval`, and, while
-//!     operations are in flight, after the task that ends 100 µs later.
+//!     operations are in flight or timers wait, after the task that ends 100 µs later.
 //!
 //! Not here: which task is next (`next`), whom to steal from (`steal`), the sleep (`sleep`).
 
@@ -388,7 +388,7 @@ impl Worker {
     }
 
     fn run_private(&self) {
-        let driving = self.drives();
+        let driving = self.drives() || self.has_timers();
         for _ in 0..self.shared.config.private_budget {
             let task = self.private.borrow_mut().pop_front();
             let Some(task) = task else { break };
@@ -402,7 +402,7 @@ impl Worker {
 
     /// Runs ready tasks of this worker's own queues, at most `local_budget`.
     fn run_local(&self) {
-        let (config, driving) = (&self.shared.config, self.drives());
+        let (config, driving) = (&self.shared.config, self.drives() || self.has_timers());
         for _ in 0..config.local_budget.min(config.io_interval) {
             let tick = self.count_tick();
             let task = if tick < self.next_look.get() {

@@ -29,13 +29,15 @@ fn send_with_descriptor(to: RawFd, bytes: &[u8], descriptor: RawFd) {
     msg.msg_controllen = unsafe { libc::CMSG_SPACE(4) } as _;
     // SAFETY: there is room for one.
     let head = unsafe { libc::CMSG_FIRSTHDR(&raw const msg) };
-    // SAFETY: within `control`.
-    unsafe {
-        (*head).cmsg_level = libc::SOL_SOCKET;
-        (*head).cmsg_type = libc::SCM_RIGHTS;
-        (*head).cmsg_len = libc::CMSG_LEN(4) as _;
-        libc::CMSG_DATA(head).cast::<RawFd>().write_unaligned(descriptor);
-    }
+    // SAFETY: no memory is involved.
+    let cmsg_len = unsafe { libc::CMSG_LEN(4) } as _;
+    let (cmsg_level, cmsg_type) = (libc::SOL_SOCKET, libc::SCM_RIGHTS);
+    // SAFETY: within `control`, which is aligned.
+    unsafe { head.write(libc::cmsghdr { cmsg_len, cmsg_level, cmsg_type }) };
+    // SAFETY: there is room for a descriptor behind it.
+    let data = unsafe { libc::CMSG_DATA(head) };
+    // SAFETY: as above.
+    unsafe { data.cast::<RawFd>().write_unaligned(descriptor) };
     // SAFETY: all of it lives during the call.
     let sent = unsafe { libc::sendmsg(to, &raw const msg, 0) };
     assert_eq!(sent, bytes.len() as isize);
@@ -157,11 +159,10 @@ fn work_among_signals(backend: IoBackend) {
     // SAFETY: zeros are a valid action; without SA_RESTART.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = count as extern "C" fn(i32) as usize;
+    let none = std::ptr::null_mut();
     // SAFETY: the action lives during the call, and its handler is safe in a signal.
-    assert_eq!(
-        unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()) },
-        0
-    );
+    let set = unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, none) };
+    assert_eq!(set, 0);
     static OVER: AtomicBool = AtomicBool::new(false);
     let pesterer = std::thread::spawn(|| pester(&OVER));
     let runtime = Builder::new().workers(2).io_backend(backend).build().unwrap();
