@@ -8,23 +8,23 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use super::work::Call;
+use super::work::Hand;
 
 /// What a node asks for at its end.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub enum Step {
     /// All successors get their token.
     Done,
     /// Of the successors of a condition, this one is run; none if there are not so many.
     Pick(u32),
-    /// The body has left more in its [`Call`]: an error, several successors.
+    /// The body has left more in its [`Hand`]: an error, several successors.
     Told,
     /// The node goes on elsewhere; a [`super::work::Held`] ends it.
     Held,
 }
 
-pub(super) type CallFn = unsafe fn(NonNull<()>, &Call<'_>) -> Step;
+pub(super) type CallFn = unsafe fn(NonNull<()>, &Hand<'_>) -> Step;
 
 struct Vtable {
     call: CallFn,
@@ -45,7 +45,7 @@ unsafe impl Sync for Body<'_> {}
 
 impl<'env> Body<'env> {
     #[inline]
-    pub(super) fn new<F: Fn(&Call<'_>) -> Step + Send + Sync + 'env>(f: F) -> Self {
+    pub(super) fn new<F: Fn(&Hand<'_>) -> Step + Send + Sync + 'env>(f: F) -> Self {
         let data = NonNull::from(Box::leak(Box::new(f))).cast();
         let vtable = const { &Vtable { call: call::<F>, drop: drop_box::<F> } };
         Self { data, vtable, life: PhantomData }
@@ -59,7 +59,7 @@ impl<'env> Body<'env> {
 
 /// # Safety
 /// `data` is from a `Box<F>` that is alive.
-unsafe fn call<F: Fn(&Call<'_>) -> Step>(data: NonNull<()>, with: &Call<'_>) -> Step {
+unsafe fn call<F: Fn(&Hand<'_>) -> Step>(data: NonNull<()>, with: &Hand<'_>) -> Step {
     // SAFETY: by the caller's promise.
     let f = unsafe { data.cast::<F>().as_ref() };
     f(with)

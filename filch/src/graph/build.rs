@@ -4,16 +4,20 @@
 //! G2. Editing needs the graph alone, so no run is under way, and drops the plan with its slots.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::error::Error;
 use std::fmt;
 use std::sync::OnceLock;
 
 use super::body::{Body, Step};
 use super::error::Cycle;
+use super::limit::Limit;
 use super::node::{Node, NodeId, Nodes};
 use super::output::Cells;
+use super::params::{Fallible, NodeFn, Params, Plain, Use};
 use super::plan::{MAX_NODES, Plan, trait_bits};
 use super::slot::Slots;
-use super::work::Call;
+use super::work::Hand;
 use crate::base::shim::{AtomicU32, Ordering};
 
 /// A node while the graph is built.
@@ -27,21 +31,30 @@ pub(super) struct NodeParts<'env> {
 /// What a plan is made from.
 pub(super) struct Parts<'env> {
     pub(super) nodes: Vec<NodeParts<'env>>,
-    pub(super) names: Vec<Cow<'static, str>>,
+    /// Of those that have one, by index.
+    pub(super) names: Vec<(u32, Cow<'static, str>)>,
     pub(super) edges: Vec<(u32, u32)>,
     pub(super) cells: Cells,
     /// Every edge leads to a younger node, so there is no cycle.
     pub(super) forward: bool,
-    pub(super) conditions: usize,
+    /// What any node is or was.
+    pub(super) traits: u32,
+    /// By node, sorted by semaphore (L1 of `limit`).
+    pub(super) limits: HashMap<u32, Vec<Limit>>,
     pub(super) gone: usize,
 }
 
 impl Parts<'_> {
+    /// The name of a node, or its number if it has none.
     pub(super) fn name(&self, index: u32) -> String {
-        match &*self.names[index as usize] {
-            "" => format!("#{index}"),
-            name => name.to_owned(),
+        match self.names.binary_search_by_key(&index, |named| named.0) {
+            Ok(at) => self.names[at].1.to_string(),
+            Err(_) => format!("#{index}"),
         }
+    }
+
+    pub(super) fn is_gone(&self, index: u32) -> bool {
+        self.nodes[index as usize].traits & trait_bits::GONE != 0
     }
 }
 
@@ -97,7 +110,8 @@ impl<'env> Graph<'env> {
                 edges: Vec::new(),
                 cells: Cells::default(),
                 forward: true,
-                conditions: 0,
+                traits: 0,
+                limits: HashMap::new(),
                 gone: 0,
             },
             prepared: OnceLock::new(),
@@ -115,29 +129,55 @@ impl<'env> Graph<'env> {
     pub fn with_capacity(nodes: usize, edges: usize) -> Self {
         let mut graph = Self::new();
         graph.parts.nodes.reserve(nodes);
-        graph.parts.names.reserve(nodes);
         graph.parts.edges.reserve(edges);
         graph
     }
 
-    /// Adds a node that calls `f`, and returns its handle. Give it a name, or `""`.
+    /// Adds a node that calls `f`. Give it a name, or `""`.
+    ///
+    /// A closure without parameters makes a node at once. One that takes the outputs of others makes a
+    /// [`Draft`](super::Draft): [`Draft::after`](super::Draft::after) says whose. It takes them by shared reference, or, as an [`Own`](super::Own), by value.
+    ///
+    /// ```
+    /// use filch::graph::Own;
+    /// let mut g = filch::Graph::new();
+    /// let words = g.node("words", || vec!["b", "a"]);
+    /// let more = g.node("more", |Own(mut words): Own<Vec<&'static str>>| { words.push("c"); words }).after(words);
+    /// let count = g.node("count", |words: &Vec<&str>| words.len()).after(&more);
+    /// let text = g.node("text", |words: &Vec<&str>| words.join(" ")).after(&more);
+    /// let run = g.run();
+    /// assert_eq!((run.take(count), run.take(text)), (3, "b a c".to_owned()));
+    /// ```
+    pub fn node<M, F: NodeFn<'env, M>>(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        f: F,
+    ) -> <F::Params as Params>::Made<'_, 'env, F, M, Plain, F::Output>
+    where
+        F::Output: Send,
+    {
+        <F::Params as Params>::make::<F, M, Plain>(self, name.into(), f)
+    }
+
+    /// As [`Graph::node`], of a closure that may fail: the node returns the value, and an error stops what depends on it.
     ///
     /// ```
     /// let mut g = filch::Graph::new();
-    /// let a = g.node("a", || 6 * 7);
-    /// assert_eq!(g.run().take(a), 42);
+    /// let text = g.node("text", || "12");
+    /// let number = g.try_node("parse", |text: &&str| text.parse::<u32>()).after(&text);
+    /// assert_eq!(g.run().take(number), 12);
     /// ```
-    pub fn node<T: Send + 'env>(
+    pub fn try_node<M, T, E, F>(
         &mut self,
         name: impl Into<Cow<'static, str>>,
-        f: impl Fn() -> T + Send + Sync + 'env,
-    ) -> Node<T> {
-        let cell = self.parts.cells.add::<T>();
-        let body = Body::new(move |call: &Call<'_>| {
-            // SAFETY: the cell was made for a `T`, of this node.
-            unsafe { call.store(cell, f()) }
-        });
-        Node::new(self.add(name.into(), Some(body), cell, 0))
+        f: F,
+    ) -> <F::Params as Params>::Made<'_, 'env, F, M, Fallible, T>
+    where
+        F: NodeFn<'env, M, Output = Result<T, E>>,
+        T: Send + 'env,
+        E: Into<Box<dyn Error + Send + Sync>> + 'env,
+    {
+        <F::Params as Params>::make::<F, M, Fallible>(self, name.into(), f)
     }
 
     /// Adds a node that decides which of its successors runs next: that with the number which `f` returns, in the
@@ -164,8 +204,7 @@ impl<'env> Graph<'env> {
         name: impl Into<Cow<'static, str>>,
         f: impl Fn() -> usize + Send + Sync + 'env,
     ) -> Node<()> {
-        let body = Body::new(move |_: &Call<'_>| Step::Pick(f().min(u32::MAX as usize) as u32));
-        self.parts.conditions += 1;
+        let body = Body::new(move |_: &Hand<'_>| Step::Pick(f().min(u32::MAX as usize) as u32));
         Node::new(self.add(name.into(), Some(body), u32::MAX, trait_bits::CONDITION))
     }
 
@@ -186,8 +225,7 @@ impl<'env> Graph<'env> {
         name: impl Into<Cow<'static, str>>,
         f: impl Fn() -> I + Send + Sync + 'env,
     ) -> Node<()> {
-        let body = Body::new(move |call: &Call<'_>| call.pick(f()));
-        self.parts.conditions += 1;
+        let body = Body::new(move |hand: &Hand<'_>| hand.pick(f()));
         Node::new(self.add(name.into(), Some(body), u32::MAX, trait_bits::CONDITION))
     }
 
@@ -202,14 +240,34 @@ impl<'env> Graph<'env> {
         self.edit();
         let index = self.parts.nodes.len();
         assert!(index < MAX_NODES, "a graph has at most {MAX_NODES} nodes");
+        self.parts.traits |= traits;
         self.parts.nodes.push(NodeParts { body, traits, cell });
-        self.parts.names.push(name);
+        if !name.is_empty() {
+            self.parts.names.push((index as u32, name));
+        }
         NodeId { graph: self.id, index: index as u32 }
+    }
+
+    /// The cell of an output that a node takes (D2 of `params`).
+    #[track_caller]
+    pub(super) fn claim_output(&mut self, id: NodeId, as_: Use) -> u32 {
+        let index = self.index_of(id);
+        let node = &mut self.parts.nodes[index as usize];
+        assert!(
+            node.traits & trait_bits::OWNED == 0
+                && (as_ == Use::Borrowed || node.traits & trait_bits::BORROWED == 0),
+            "the output of {id:?} is taken by value, so no other node may take it"
+        );
+        node.traits |= match as_ {
+            Use::Borrowed => trait_bits::BORROWED,
+            Use::Owned => trait_bits::OWNED,
+        };
+        node.cell
     }
 
     /// G2.
     #[inline]
-    fn edit(&mut self) {
+    pub(super) fn edit(&mut self) {
         if self.prepared.get().is_some() {
             self.clear_plan();
         }
@@ -229,10 +287,7 @@ impl<'env> Graph<'env> {
     #[inline]
     pub(super) fn index_of(&self, id: NodeId) -> u32 {
         assert!(id.graph == self.id, "{id:?} is a node of another graph");
-        assert!(
-            self.parts.nodes[id.index as usize].traits & trait_bits::GONE == 0,
-            "{id:?} has been erased"
-        );
+        assert!(self.parts.gone == 0 || !self.parts.is_gone(id.index), "{id:?} has been erased");
         id.index
     }
 

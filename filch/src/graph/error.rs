@@ -52,6 +52,8 @@ pub enum Cause {
     Error(Box<dyn std::error::Error + Send + Sync>),
     /// It panicked.
     Panic(Box<dyn Any + Send>),
+    /// It is a graph itself, whose run failed.
+    Inner(Box<RunError>),
 }
 
 impl fmt::Debug for Cause {
@@ -59,6 +61,7 @@ impl fmt::Debug for Cause {
         match self {
             Self::Error(error) => f.debug_tuple("Error").field(error).finish(),
             Self::Panic(payload) => f.debug_tuple("Panic").field(&text(&**payload)).finish(),
+            Self::Inner(error) => f.debug_tuple("Inner").field(error).finish(),
         }
     }
 }
@@ -68,6 +71,7 @@ impl fmt::Display for Cause {
         match self {
             Self::Error(error) => write!(f, "failed: {error}"),
             Self::Panic(payload) => write!(f, "panicked: {}", text(&**payload)),
+            Self::Inner(error) => write!(f, "has failed inside: {error}"),
         }
     }
 }
@@ -123,7 +127,7 @@ pub enum Stopped {
 ///
 /// ```
 /// let mut g = filch::Graph::new();
-/// let a = g.node("parse", || { "x".parse::<u32>()?; Ok::<_, std::num::ParseIntError>(()) }.unwrap());
+/// let a = g.try_node("parse", || "x".parse::<u32>());
 /// let b = g.node("use", || ());
 /// g.precede(a, b);
 /// let error = g.try_run().unwrap_err();

@@ -115,47 +115,47 @@ impl<T> From<Node<T>> for NodeId {
 /// ```
 pub trait Nodes {
     /// Calls `f` with each of them, in order.
-    fn each(&self, f: &mut dyn FnMut(NodeId));
+    fn each(&self, f: &mut impl FnMut(NodeId));
 }
 
 impl Nodes for NodeId {
-    #[inline]
-    fn each(&self, f: &mut dyn FnMut(NodeId)) {
+    #[inline(always)]
+    fn each(&self, f: &mut impl FnMut(NodeId)) {
         f(*self);
     }
 }
 
 impl<T> Nodes for Node<T> {
-    #[inline]
-    fn each(&self, f: &mut dyn FnMut(NodeId)) {
+    #[inline(always)]
+    fn each(&self, f: &mut impl FnMut(NodeId)) {
         f(self.id);
     }
 }
 
 impl<N: Nodes + ?Sized> Nodes for &N {
-    #[inline]
-    fn each(&self, f: &mut dyn FnMut(NodeId)) {
+    #[inline(always)]
+    fn each(&self, f: &mut impl FnMut(NodeId)) {
         (**self).each(f);
     }
 }
 
 impl<N: Nodes> Nodes for [N] {
-    #[inline]
-    fn each(&self, f: &mut dyn FnMut(NodeId)) {
+    #[inline(always)]
+    fn each(&self, f: &mut impl FnMut(NodeId)) {
         self.iter().for_each(|node| node.each(f));
     }
 }
 
 impl<N: Nodes, const K: usize> Nodes for [N; K] {
-    #[inline]
-    fn each(&self, f: &mut dyn FnMut(NodeId)) {
+    #[inline(always)]
+    fn each(&self, f: &mut impl FnMut(NodeId)) {
         self.as_slice().each(f);
     }
 }
 
 impl<N: Nodes> Nodes for Vec<N> {
-    #[inline]
-    fn each(&self, f: &mut dyn FnMut(NodeId)) {
+    #[inline(always)]
+    fn each(&self, f: &mut impl FnMut(NodeId)) {
         self.as_slice().each(f);
     }
 }
@@ -163,8 +163,8 @@ impl<N: Nodes> Nodes for Vec<N> {
 macro_rules! tuple_of_nodes {
     ($($name:ident $place:tt),*) => {
         impl<$($name: Nodes),*> Nodes for ($($name,)*) {
-            #[inline]
-            fn each(&self, f: &mut dyn FnMut(NodeId)) {
+            #[inline(always)]
+            fn each(&self, f: &mut impl FnMut(NodeId)) {
                 $(self.$place.each(f);)*
             }
         }

@@ -30,7 +30,7 @@ pub(super) enum Access {
 
 /// Why a cell gives or takes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub enum Refusal {
     /// There is no value.
     Empty,
     /// Somebody else is at it.
@@ -187,6 +187,10 @@ impl Outputs {
     /// As for [`Outputs::store`]; where access is ordered, nobody writes.
     pub(super) unsafe fn borrow<T>(&self, offset: u32, access: Access) -> Result<&T, Refusal> {
         if !is_stored::<T>() {
+            if access == Access::Guarded {
+                // Nothing tells whether one was returned.
+                return Err(Refusal::Empty);
+            }
             // SAFETY: no bytes and no drop; one was returned and forgotten.
             return Ok(unsafe { NonNull::<T>::dangling().as_ref() });
         }

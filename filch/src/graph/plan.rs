@@ -9,12 +9,14 @@
 //!
 //! Not here: the counters, which every run has its own of (`slot`).
 
+use std::collections::HashMap;
 use std::ptr::NonNull;
 
 use super::body::{CallFn, Step};
 use super::build::Parts;
 use super::error::Cycle;
-use super::work::Call;
+use super::limit::Limit;
+use super::work::Hand;
 
 /// A successor in [`Plan::after`] (P2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,16 +38,26 @@ impl Successor {
     }
 }
 
-/// What a run has to look at beyond a call and a row of successors.
+/// What a node is besides a closure.
 pub(super) mod trait_bits {
     /// It has weak edges.
     pub(in crate::graph) const CONDITION: u32 = 1 << 0;
     /// It needs permits of semaphores.
     pub(in crate::graph) const LIMITED: u32 = 1 << 1;
-    /// High or low priority.
-    pub(in crate::graph) const RANKED: u32 = 1 << 2;
     /// Erased.
-    pub(in crate::graph) const GONE: u32 = 1 << 3;
+    pub(in crate::graph) const GONE: u32 = 1 << 2;
+    /// It runs others than its edges lead to.
+    pub(in crate::graph) const SCHEDULES: u32 = 1 << 3;
+    /// Its priority is high, or low.
+    pub(in crate::graph) const HIGH: u32 = 1 << 4;
+    pub(in crate::graph) const LOW: u32 = 1 << 5;
+
+    /// Other nodes borrow its output, or one takes it.
+    pub(in crate::graph) const BORROWED: u32 = 1 << 6;
+    pub(in crate::graph) const OWNED: u32 = 1 << 7;
+
+    /// What a run has to look at before it calls the body.
+    pub(in crate::graph) const SLOW: u32 = LIMITED;
 }
 
 /// What a run reads of a node, in half a cache line.
@@ -64,7 +76,7 @@ const _: () = assert!(size_of::<Record>() == 32);
 
 /// # Safety
 /// None is needed.
-unsafe fn no_call(_: NonNull<()>, _: &Call<'_>) -> Step {
+unsafe fn no_call(_: NonNull<()>, _: &Hand<'_>) -> Step {
     Step::Done
 }
 
@@ -75,6 +87,9 @@ pub(super) struct Plan {
     pub(super) sources: Box<[u32]>,
     /// Weak edges or nodes that schedule others: a run may end with counters out of step, and a node may run twice.
     pub(super) loops: bool,
+    /// Some node has a priority (W6 of `work`).
+    pub(super) ranked: bool,
+    limits: HashMap<u32, Vec<Limit>>,
 }
 
 // SAFETY: the pointers are to bodies, which are `Send` and `Sync`.
@@ -93,7 +108,8 @@ impl Plan {
             };
             records.push(Record { data, call, first: 0, count: 0, strong: 0, traits: node.traits });
         }
-        let mut weak = vec![0_u32; if parts.conditions > 0 { nodes } else { 0 }];
+        let mut weak =
+            vec![0_u32; if parts.traits & trait_bits::CONDITION != 0 { nodes } else { 0 }];
         for &(from, to) in &parts.edges {
             records[from as usize].count += 1;
             if records[from as usize].traits & trait_bits::CONDITION != 0 {
@@ -114,8 +130,15 @@ impl Plan {
         };
         let alive = |&index: &u32| records[index as usize].traits & trait_bits::GONE == 0;
         let sources = (0..nodes as u32).filter(alive).filter(is_source).collect();
-        let loops = parts.conditions > 0;
-        let plan = Self { records: records.into(), after, sources, loops };
+        let any = |bits| parts.traits & bits != 0;
+        let plan = Self {
+            records: records.into(),
+            after,
+            sources,
+            loops: any(trait_bits::CONDITION | trait_bits::SCHEDULES),
+            ranked: any(trait_bits::HIGH | trait_bits::LOW),
+            limits: parts.limits.clone(),
+        };
         if !parts.forward {
             plan.check(parts)?;
         }
@@ -127,6 +150,11 @@ impl Plan {
         let (first, count) = (record.first as usize, record.count as usize);
         // SAFETY: P2, `lay_out` gave every node a part of the row.
         unsafe { self.after.get_unchecked(first..first + count) }
+    }
+
+    /// What a node needs of semaphores, by their ids (L1 of `limit`).
+    pub(super) fn limits_of(&self, index: u32) -> &[Limit] {
+        self.limits.get(&index).map_or(&[], Vec::as_slice)
     }
 
     /// P3.

@@ -6,22 +6,25 @@
 //! R3. A run belongs to the group of its caller: what nodes spawn does, too.
 
 use std::cell::RefCell;
+use std::ops::Deref;
 use std::panic::resume_unwind;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::{fmt, iter, mem};
 
 use super::build::Graph;
-use super::error::{Cause, Failure, RunError};
+use super::error::{Cause, Failure, RunError, Stopped};
 use super::node::{Node, NodeId};
 use super::output::{self, Access, Refusal};
+use super::runner::Runner;
 use super::slot::{Faults, OnFailure, Slot};
 use super::work;
 use crate::block_on::AbortOnUnwind;
 use crate::fork;
 use crate::sched::nodes::Helped;
 use crate::sched::worker::Worker;
+use crate::task::context;
 use crate::task::group::guard_user_code;
-use crate::task::node::NodeEntry;
 
 /// A run that is over, with what its nodes returned.
 ///
@@ -33,10 +36,27 @@ use crate::task::node::NodeEntry;
 /// assert_eq!(run.get(a), None);
 /// ```
 pub struct Run<'g, 'env> {
-    graph: &'g Graph<'env>,
+    graph: Kept<'g, 'env>,
     slot: NonNull<Slot>,
     /// Nodes whose output takes no room and was taken.
     taken: RefCell<Vec<NodeId>>,
+}
+
+/// A graph that is there for as long as a run needs it.
+enum Kept<'g, 'env> {
+    Lent(&'g Graph<'env>),
+    Shared(Arc<Graph<'env>>),
+}
+
+impl<'env> Deref for Kept<'_, 'env> {
+    type Target = Graph<'env>;
+
+    fn deref(&self) -> &Graph<'env> {
+        match self {
+            Self::Lent(graph) => graph,
+            Self::Shared(graph) => graph,
+        }
+    }
 }
 
 impl<'env> Run<'_, 'env> {
@@ -53,9 +73,10 @@ impl<'env> Run<'_, 'env> {
     #[track_caller]
     pub fn get<T: Send + 'env>(&self, node: Node<T>) -> Option<&T> {
         let cell = self.cell_of(node)?;
+        let access = if output::is_stored::<T>() { Access::Guarded } else { Access::Ordered };
         // SAFETY: the handle tells the type of its cell. The run is over; what is borrowed here stays counted, so it
         // cannot be taken.
-        unsafe { self.slot().outputs.borrow(cell, Access::Guarded) }.ok()
+        unsafe { self.slot().outputs.borrow(cell, access) }.ok()
     }
 
     /// Moves out what `node` returned.
@@ -101,31 +122,33 @@ impl<'env> Run<'_, 'env> {
 impl Drop for Run<'_, '_> {
     fn drop(&mut self) {
         // SAFETY: R2, the run is over.
-        unsafe { self.slot().outputs.clear(&self.graph.parts.cells) };
-        // SAFETY: R2.
-        unsafe { self.slot().give_back() };
+        unsafe { self.graph.give_back(self.slot) };
     }
 }
 
 impl fmt::Debug for Run<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Run").field("graph", self.graph).finish_non_exhaustive()
+        f.debug_struct("Run").field("graph", &*self.graph).finish_non_exhaustive()
     }
 }
 
-/// How a graph is to be run; see [`Graph::runner`].
-#[derive(Debug, Clone)]
-#[must_use = "a description does nothing until it runs"]
-pub struct Runner<'g, 'env> {
-    graph: &'g Graph<'env>,
-    on_failure: OnFailure,
+impl<'g, 'env> Run<'g, 'env> {
+    /// The run of a slot that is over (R2), or what went wrong in it.
+    fn of(graph: Kept<'g, 'env>, slot: NonNull<Slot>) -> Result<Self, RunError> {
+        let run = Self { graph, slot, taken: RefCell::default() };
+        match run.slot().take_faults() {
+            None if run.slot().stopped().is_none() => Ok(run),
+            faults => Err(run.graph.error(faults.unwrap_or_default(), run.slot().stopped())),
+        }
+    }
 }
 
 impl<'env> Graph<'env> {
     /// Runs every node once, in an order that the edges allow, and returns when all have ended.
     ///
-    /// Works on any thread, which runs nodes itself meanwhile, and nothing else. Several threads may run one graph at
-    /// the same time. From the second run on, nothing is allocated and nothing locked.
+    /// Works on any thread, which runs nodes itself meanwhile, and nothing else: inside a node or a job that is how
+    /// a worker runs a graph without being blocked. Several threads may run one graph at the same time. From the second
+    /// run on, nothing is allocated and nothing locked.
     ///
     /// ```
     /// let mut g = filch::Graph::new();
@@ -173,7 +196,9 @@ impl<'env> Graph<'env> {
     /// As [`Graph::run`].
     #[track_caller]
     pub fn run_n(&self, times: usize) {
-        (0..times).for_each(|_| drop(self.run()));
+        for _ in 0..times {
+            self.run();
+        }
     }
 
     /// Runs the graph until `done` says so, at least once.
@@ -202,29 +227,56 @@ impl<'env> Graph<'env> {
     /// g.runner().on_failure(filch::graph::OnFailure::Cancel).run();
     /// ```
     pub fn runner(&self) -> Runner<'_, 'env> {
-        Runner { graph: self, on_failure: OnFailure::default() }
+        Runner::new(self)
+    }
+
+    /// Takes a slot for a run, if there is anything to run.
+    #[track_caller]
+    pub(super) fn take_slot(&self) -> NonNull<Slot> {
+        let prepared = self.plan().unwrap_or_else(|cycle| panic!("{cycle}"));
+        prepared.slots.take(&prepared.plan, &self.parts.cells)
+    }
+
+    /// Empties a slot and gives it back.
+    ///
+    /// # Safety
+    /// The slot is one of this graph, its run is over, and the caller gives it up.
+    pub(super) unsafe fn give_back(&self, slot: NonNull<Slot>) {
+        // SAFETY: the graph keeps its slots.
+        let slot = unsafe { slot.as_ref() };
+        // SAFETY: by the caller's promise.
+        unsafe { slot.outputs.clear(&self.parts.cells) };
+        // SAFETY: by the caller's promise.
+        unsafe { slot.give_back() };
+    }
+
+    pub(super) fn error(&self, faults: Faults, stopped: Option<Stopped>) -> RunError {
+        let id = |index| self.id_of(index);
+        let failures = faults.failures.into_iter().map(|(index, cause)| {
+            let name = self.parts.name(index);
+            Failure { node: id(index), name, cause }
+        });
+        let skipped = faults.skipped.into_iter().map(id).collect();
+        RunError { failures: failures.collect(), skipped, stopped }
+    }
+
+    /// Runs in `slot` and waits (R1).
+    pub(super) fn run_in(&self, slot: &Slot, on_failure: OnFailure) {
+        let [first, rest @ ..] = &*slot.plan().sources else { return };
+        fork::on_worker(move || {
+            let (group, task) = context::with(|cx| (cx.group.get(), cx.task.get()));
+            slot.begin(group, task, on_failure);
+            // R1: nothing may unwind past nodes that borrow.
+            let abort = AbortOnUnwind;
+            let source = |&index| work::source(slot, index);
+            work::from_caller(slot, source(first), rest.iter().rev().map(source));
+            wait(slot);
+            mem::forget(abort);
+        });
     }
 }
 
 impl<'g, 'env> Runner<'g, 'env> {
-    /// What a failure does to nodes that do not depend on the one that failed.
-    pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
-        self.on_failure = on_failure;
-        self
-    }
-
-    /// As [`Graph::run`].
-    ///
-    /// # Panics
-    /// As [`Graph::run`].
-    #[track_caller]
-    pub fn run(&self) -> Run<'g, 'env> {
-        match self.try_run() {
-            Ok(run) => run,
-            Err(error) => raise(error),
-        }
-    }
-
     /// As [`Graph::try_run`].
     ///
     /// # Errors
@@ -234,48 +286,28 @@ impl<'g, 'env> Runner<'g, 'env> {
     /// If the graph has a cycle.
     #[track_caller]
     pub fn try_run(&self) -> Result<Run<'g, 'env>, RunError> {
-        let graph = self.graph;
-        let prepared = graph.plan().unwrap_or_else(|cycle| panic!("{cycle}"));
-        let slot = prepared.slots.take(&prepared.plan, &graph.parts.cells);
-        let run = Run { graph, slot, taken: RefCell::default() };
-        let sources = &*prepared.plan.sources;
-        if let [first, rest @ ..] = sources {
-            let (slot, on_failure) = (run.slot(), self.on_failure);
-            fork::on_worker(move || {
-                slot.begin(sources.len(), on_failure);
-                let token = |&index| NodeEntry::new(slot.run(), index);
-                // R1: nothing may unwind past nodes that borrow.
-                let abort = AbortOnUnwind;
-                work::from_caller(slot, token(first), rest.iter().rev().map(token));
-                wait(slot);
-                mem::forget(abort);
-            });
-        }
-        match run.slot().take_faults() {
-            None if run.slot().stopped().is_none() => Ok(run),
-            faults => Err(run.error(faults.unwrap_or_default())),
-        }
+        let slot = self.graph.take_slot();
+        // SAFETY: taken just now, and the graph keeps it.
+        let this = unsafe { slot.as_ref() };
+        let watch = self.watch(this);
+        self.graph.run_in(this, self.on_failure);
+        drop(watch);
+        Run::of(Kept::Lent(self.graph), slot)
     }
-}
 
-impl Run<'_, '_> {
-    fn error(&self, faults: Faults) -> RunError {
-        let id = |index| self.graph.id_of(index);
-        let failures = faults.failures.into_iter().map(|(index, cause)| {
-            let name = self.graph.parts.name(index);
-            Failure { node: id(index), name, cause }
-        });
-        RunError {
-            failures: failures.collect(),
-            skipped: faults.skipped.into_iter().map(id).collect(),
-            stopped: self.slot().stopped(),
-        }
+    /// As [`Graph::run`].
+    ///
+    /// # Panics
+    /// As [`Graph::run`].
+    #[track_caller]
+    pub fn run(&self) -> Run<'g, 'env> {
+        self.try_run().unwrap_or_else(|error| raise(error))
     }
 }
 
 /// Has the failure of a run go on as a panic.
 #[track_caller]
-fn raise(mut error: RunError) -> ! {
+pub(super) fn raise(mut error: RunError) -> ! {
     if let Some(Failure { cause: Cause::Panic(_), .. }) = error.failures.first()
         && let Failure { cause: Cause::Panic(payload), .. } = error.failures.swap_remove(0)
     {
@@ -284,6 +316,14 @@ fn raise(mut error: RunError) -> ! {
         resume_unwind(payload)
     }
     panic!("{error}")
+}
+
+/// The run of a slot whose graph is shared.
+pub(super) fn shared_run(
+    graph: Arc<Graph<'static>>,
+    slot: NonNull<Slot>,
+) -> Result<Run<'static, 'static>, RunError> {
+    Run::of(Kept::Shared(graph), slot)
 }
 
 /// Waits for a run that this thread began, and runs nodes of it meanwhile.
@@ -304,12 +344,4 @@ fn wait(slot: &Slot) {
     while slot.ending.register(&sleeper.waker) {
         sleeper.sleep();
     }
-}
-
-/// Ends a run that nobody waits for.
-///
-/// # Safety
-/// The run is over, and its waiter has let go.
-pub(super) unsafe fn clean_up(_: NonNull<Slot>) {
-    unreachable!("a blocking run is waited for");
 }

@@ -11,24 +11,26 @@
 //! Not here: what a run does (`work`), what it returns (`run`).
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::ptr::{self, NonNull};
-use std::sync::{OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use crossbeam_utils::CachePadded;
 
+use super::build::Graph;
 use super::ending::{Ending, Keeper};
 use super::error::{Cause, Stopped};
 use super::output::{Access, Cells, Outputs};
-use super::plan::Plan;
+use super::plan::{Plan, trait_bits};
 use super::work;
 use crate::base::shim::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Mutex, MutexGuard, Ordering,
 };
 use crate::sched::blocking::Sleeper;
 use crate::task::context;
-use crate::task::group::Group;
+use crate::task::group::{Group, guard_user_code};
 use crate::task::header::Header;
-use crate::task::node::{Number, RunHead, RunNumber};
+use crate::task::node::{NodeEntry, Number, RunHead, RunNumber};
 
 /// What went wrong in a run.
 #[derive(Default)]
@@ -56,6 +58,9 @@ pub enum OnFailure {
     Cancel,
 }
 
+/// High, normal, low.
+type Ranks = [VecDeque<NodeEntry>; 3];
+
 const GOES_ON: u32 = 0;
 const CANCELLED: u32 = 1;
 const DEADLINE: u32 = 2;
@@ -65,7 +70,7 @@ pub(super) struct Slot {
     pub(super) head: RunHead,
     plan: NonNull<Plan>,
     counters: Box<[AtomicU32]>,
-    pub(super) bits: Cell<Option<RunNumber>>,
+    bits: RunNumber,
     /// S4. Written before the first entry is pushed.
     pub(super) group: Cell<*const Group>,
     pub(super) task: Cell<*const Header>,
@@ -78,10 +83,14 @@ pub(super) struct Slot {
     faults: Mutex<Faults>,
     /// Whether there is any fault, so that nobody locks for nothing.
     faulty: AtomicBool,
+    /// Of a run that nobody has to wait for: the graph, and that the run holds a unit of the group (S4).
+    pub(super) keep: Cell<Option<Arc<Graph<'static>>>>,
+    /// What is ready, where nodes have ranks (W6 of `work`).
+    ranks: Mutex<Ranks>,
     /// Where a caller sleeps, once one has.
     sleeper: OnceLock<Sleeper>,
     /// M3 of `task/node`.
-    number: Cell<Option<Number>>,
+    number: Option<Number>,
     /// S1.
     busy: AtomicBool,
     next: *const Slot,
@@ -97,11 +106,11 @@ const _: () = assert!(std::mem::offset_of!(Slot, head) == 0);
 impl Slot {
     fn new(plan: &Plan, cells: &Cells) -> Box<Self> {
         let counters = plan.records.iter().map(|record| AtomicU32::new(record.strong)).collect();
-        let slot = Box::new(Self {
+        let mut slot = Box::new(Self {
             head: RunHead { work: work::from_worker },
             plan: NonNull::from(plan),
             counters,
-            bits: Cell::new(None),
+            bits: RunNumber::NONE,
             group: Cell::new(ptr::null()),
             task: Cell::new(ptr::null()),
             on_failure: Cell::new(OnFailure::Continue),
@@ -112,14 +121,16 @@ impl Slot {
             outputs: Outputs::new(cells),
             faults: Mutex::default(),
             faulty: AtomicBool::new(false),
+            keep: Cell::new(None),
+            ranks: Mutex::default(),
             sleeper: OnceLock::new(),
-            number: Cell::new(None),
+            number: None,
             busy: AtomicBool::new(true),
             next: ptr::null(),
         });
         let number = Number::register(NonNull::from(&slot.head));
-        slot.bits.set(Some(number.bits()));
-        slot.number.set(Some(number));
+        slot.bits = number.bits();
+        slot.number = Some(number);
         slot
     }
 
@@ -131,7 +142,7 @@ impl Slot {
 
     #[inline(always)]
     pub(super) fn run(&self) -> RunNumber {
-        self.bits.get().expect("set at birth")
+        self.bits
     }
 
     #[inline(always)]
@@ -141,14 +152,13 @@ impl Slot {
         unsafe { self.counters.get_unchecked(index as usize) }
     }
 
-    /// Begins a run with so many units. The slot is the caller's (S1).
-    pub(super) fn begin(&self, units: usize, on_failure: OnFailure) {
-        let (group, task) = context::with(|cx| (cx.group.get(), cx.task.get()));
+    /// Begins a run, with a unit for each source, as a part of `task` in `group` (S4). The slot is the caller's (S1).
+    pub(super) fn begin(&self, group: *const Group, task: *const Header, on_failure: OnFailure) {
+        let units = self.plan().sources.len();
         self.group.set(group);
         self.task.set(task);
         self.on_failure.set(on_failure);
-        // ORDERING: Relaxed, all: the first entry publishes them.
-        self.stop.store(GOES_ON, Ordering::Relaxed);
+        // ORDERING: Relaxed, here and below: the first entry publishes it.
         self.units.store(units, Ordering::Relaxed);
         if self.plan().loops {
             // S2.
@@ -177,14 +187,34 @@ impl Slot {
         let before = slot.units.fetch_sub(units, Ordering::AcqRel);
         debug_assert!(before >= units, "S3");
         if before == units {
-            let (keeper, waker) = slot.ending.finish();
-            if keeper == Keeper::Caller {
-                // SAFETY: N3, the waiter has gone.
-                unsafe { super::run::clean_up(this) };
-            }
-            if let Some(waker) = waker {
-                context::outside(|| crate::task::group::guard_user_code(|| waker.wake()));
-            }
+            // SAFETY: S3, those were the last.
+            unsafe { Self::finish(this) };
+        }
+    }
+
+    /// # Safety
+    /// The caller has given back the last unit.
+    unsafe fn finish(this: NonNull<Self>) {
+        // SAFETY: N1 of `ending`, the run is not done yet.
+        let slot = unsafe { this.as_ref() };
+        let (keep, group) = (slot.keep.take(), slot.group.get());
+        let (keeper, waker) = slot.ending.finish();
+        if keeper == Keeper::Caller
+            && let Some(graph) = &keep
+        {
+            // SAFETY: S4, the run's unit.
+            let group = unsafe { group.as_ref() };
+            // SAFETY: N3 of `ending`, the waiter has gone; the graph keeps the slot.
+            unsafe { graph.discard(this, group) };
+        }
+        if let Some(waker) = waker {
+            context::outside(|| guard_user_code(|| waker.wake()));
+        }
+        if let Some(graph) = keep {
+            // The user's closures may be dropped with it.
+            guard_user_code(|| drop(graph));
+            // SAFETY: S4, the run's unit.
+            unsafe { Group::leave(group) };
         }
     }
 
@@ -209,6 +239,23 @@ impl Slot {
         }
     }
 
+    /// Adds a node that is ready to those of its rank (W6 of `work`).
+    pub(super) fn rank(&self, token: NodeEntry) {
+        let traits = self.plan().records[token.index() as usize].traits;
+        let rank = match traits & (trait_bits::HIGH | trait_bits::LOW) {
+            trait_bits::HIGH => 0,
+            trait_bits::LOW => 2,
+            _ => 1,
+        };
+        self.ranks.lock().unwrap_or_else(PoisonError::into_inner)[rank].push_back(token);
+    }
+
+    /// The best that is ready; the caller has a token for one.
+    pub(super) fn best(&self) -> NodeEntry {
+        let mut ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);
+        ranks.iter_mut().find_map(VecDeque::pop_front).expect("W6: one for each token")
+    }
+
     pub(super) fn sleeper(&self) -> &Sleeper {
         self.sleeper.get_or_init(Sleeper::new)
     }
@@ -224,6 +271,16 @@ impl Slot {
         self.faults().failures.push((index, cause));
         if self.on_failure.get() == OnFailure::Cancel {
             self.stop(Stopped::Cancelled);
+        }
+    }
+
+    /// A node that went on elsewhere has ended badly; if the run was stopped, that is why.
+    #[cold]
+    pub(super) fn note_end(&self, index: u32, cause: Cause) {
+        if self.is_stopped() {
+            self.note_skipped(index);
+        } else {
+            self.note_failure(index, cause);
         }
     }
 
@@ -249,6 +306,8 @@ impl Slot {
     /// # Safety
     /// The run is over and the slot the caller's, who gives it up.
     pub(super) unsafe fn give_back(&self) {
+        // ORDERING: Relaxed, published with the slot.
+        self.stop.store(GOES_ON, Ordering::Relaxed);
         // ORDERING: Release pairs with the Acquire in `Slots::take`.
         self.busy.store(false, Ordering::Release);
     }

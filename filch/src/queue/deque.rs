@@ -278,6 +278,23 @@ impl<T> Deque<T> {
         Index(bottom)
     }
 
+    /// As `push`, of an item that thieves need no barrier for: its owner takes it with a real fence (D7).
+    ///
+    /// # Safety
+    /// The caller is the owner.
+    #[inline(always)]
+    pub(crate) unsafe fn push_fenced(&self, item: NonNull<T>) {
+        // ORDERING: Relaxed, both: the owner wrote them.
+        let next = self.own.bottom.load(Ordering::Relaxed);
+        let fenced = self.own.fenced.load(Ordering::Relaxed);
+        if fenced <= next {
+            // ORDERING: Release, as in `expect_thieves`.
+            self.own.fenced.store(next + 1, Ordering::Release);
+        }
+        // SAFETY: the caller is the owner.
+        unsafe { self.push(item) };
+    }
+
     /// Takes the item at `index` back. It is the newest, unless the answer says otherwise.
     ///
     /// # Safety

@@ -111,6 +111,8 @@ pub(crate) struct Worker {
     pub(super) short_naps: Cell<Instant>,
     /// Whom the next fork that finds sleepers wakes, if it is the first of a loop; one otherwise, 0.
     pub(crate) announced: Cell<usize>,
+    /// The last find beyond the own queues was a node of a graph.
+    pub(super) found_node: Cell<bool>,
     /// How many calls of a guest may fork (U3).
     pub(crate) forking: Cell<usize>,
 }
@@ -152,6 +154,7 @@ impl Worker {
             aborting: Cell::new(false),
             short_naps: Cell::new(shared.clock.now()),
             announced: Cell::new(0),
+            found_node: Cell::new(false),
             forking: Cell::new(0),
             shared,
             index,

@@ -1,8 +1,8 @@
 //! Node entries: how a ready node of a graph lies in a deque, in no memory of its own.
 //!
 //! ```text
-//!   63           32 31                 3   2      1     0
-//!   | node         | number of the run | skip | NODE | STACK |
+//!   63           32 31                 4    3       2      1      0
+//!   | node         | number of the run | GRANTED | SKIP | NODE | STACK |
 //! ```
 //!
 //! M1. An entry is a number, not an address: bit 1 tells it from a task and a stack job (J5 of `stack`),
@@ -23,10 +23,11 @@ use crate::base::shim::{AtomicPtr, Mutex, MutexGuard, Ordering};
 const STACK: u64 = 1 << 0;
 const NODE: u64 = 1 << 1;
 const SKIP: u64 = 1 << 2;
-const RUN_SHIFT: u32 = 3;
+const GRANTED: u64 = 1 << 3;
+const RUN_SHIFT: u32 = 4;
 const INDEX_SHIFT: u32 = 32;
-/// All bits but the node's index and whether it is skipped.
-const RUN_BITS: u64 = (1 << INDEX_SHIFT) - 1 - SKIP;
+/// All bits but the node's index and what is to be done with it.
+const RUN_BITS: u64 = (1 << INDEX_SHIFT) - 1 - SKIP - GRANTED;
 
 const _: () = assert!(size_of::<usize>() == 8, "an entry has 64 bits");
 
@@ -49,6 +50,16 @@ impl NodeEntry {
     #[inline(always)]
     pub(crate) fn is_skipped(self) -> bool {
         self.0 & SKIP != 0
+    }
+
+    /// The same node, which holds what it needed to begin.
+    pub(crate) fn granted(self) -> Self {
+        Self(self.0 | GRANTED)
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_granted(self) -> bool {
+        self.0 & GRANTED != 0
     }
 
     #[inline(always)]
@@ -99,14 +110,20 @@ impl RawTask {
 
 /// What the scheduler knows of a run.
 pub(crate) struct RunHead {
-    /// Runs the node and others of the run that become ready here, at most so many, as a member of the
-    /// run's group; returns how many. The caller has taken the entry and gives it up.
-    pub(crate) work: unsafe fn(NonNull<RunHead>, NodeEntry, u32) -> u32,
+    /// Runs the node and others of the run that become ready here, as a member of the run's group; asks
+    /// after so many whether it should give way, and returns how many it ran. The caller has taken the entry and
+    /// gives it up.
+    pub(crate) work: unsafe fn(NonNull<RunHead>, NodeEntry, u32) -> u64,
 }
 
 /// The bits of a run in its entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RunNumber(u64);
+
+impl RunNumber {
+    /// That of no run.
+    pub(crate) const NONE: Self = Self(0);
+}
 
 /// Runs per segment, and segments, which are made when they are needed and never go.
 const SEGMENT: usize = 1 << 10;
@@ -179,7 +196,7 @@ mod tests {
 
     /// # Safety
     /// None is needed: it is never called.
-    unsafe fn never(_: NonNull<RunHead>, _: NodeEntry, _: u32) -> u32 {
+    unsafe fn never(_: NonNull<RunHead>, _: NodeEntry, _: u32) -> u64 {
         unreachable!("only compared")
     }
 

@@ -1,0 +1,5 @@
+//! Task graphs, from outside.
+
+mod faults;
+mod flow;
+mod order;
