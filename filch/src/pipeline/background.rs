@@ -41,8 +41,9 @@ fn sendable<F: Future<Output = ()> + Send>(future: F) -> F {
 async fn outcome<B, E: Into<BoxError>>(
     future: impl Future<Output = Result<B, E>>,
 ) -> Result<B, Cause> {
+    let future = async { future.await.map_err(|error| Cause::Error(error.into())) };
     match AssertUnwindSafe(future).catch_unwind().await {
-        Ok(result) => result.map_err(|error| Cause::Error(error.into())),
+        Ok(result) => result,
         Err(payload) => Err(Cause::Panic(payload)),
     }
 }

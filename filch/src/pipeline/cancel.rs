@@ -3,52 +3,26 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::base::shim::{AtomicBool, Ordering};
 use crate::task::group::GroupRef;
 
-/// What a pipeline and those who may cancel it share.
+/// What a pipeline and those who may cancel it share: the group of the run, while there is one.
 #[derive(Default)]
-pub(super) struct Control {
-    cancelled: AtomicBool,
-    /// The group of the run, while there is one.
-    group: Mutex<Option<GroupRef>>,
-}
+pub(super) struct Control(Mutex<Option<GroupRef>>);
 
 impl Control {
     pub(super) fn begin(&self, group: &GroupRef) {
-        let mut slot = self.group.lock().unwrap_or_else(PoisonError::into_inner);
-        // ORDERING: Relaxed, the lock orders it with `cancel`.
-        self.cancelled.store(false, Ordering::Relaxed);
-        *slot = Some(group.clone());
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(group.clone());
     }
 
     pub(super) fn end(&self) {
-        let group = self.group.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let group = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(group);
     }
 
-    #[inline]
-    pub(super) fn is_cancelled(&self) -> bool {
-        // ORDERING: Relaxed, a hint to runners, and read when they have ended.
-        self.cancelled.load(Ordering::Relaxed)
-    }
-
-    /// Drops the tasks of the run that wait for something.
-    pub(super) fn end_tasks(&self) {
-        let group = self.group.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(group) = group {
-            group.cancel();
-        }
-    }
-
-    fn cancel(&self) -> bool {
-        let slot = self.group.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(group) = slot.clone() else { return false };
-        // ORDERING: Relaxed, as in `is_cancelled`; under the lock, so that it is not a later run's.
-        self.cancelled.store(true, Ordering::Relaxed);
-        drop(slot);
-        group.cancel();
-        true
+    /// Cancels the run, if there is one: its runners see that, and its tasks that wait are dropped.
+    pub(super) fn cancel(&self) -> bool {
+        let group = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        group.inspect(|group| group.cancel()).is_some()
     }
 }
 

@@ -27,11 +27,11 @@ use super::cancel::Control;
 use super::error::{Cause, PanicPayload, PipelineError, Place};
 use super::flow::{Claim, Flow, Order, Phase, Runners, slots};
 use super::stage::{self, Body, End, Step, Tidy, Turn};
-use crate::base::shim::{AtomicU32, AtomicU64, Ordering};
+use crate::base::shim::{AtomicU32, AtomicU64, Ordering, yield_now};
 use crate::base::sim;
 use crate::spawn;
 use crate::task::body::{self, FutureBody, JobBody, is_cancellation};
-use crate::task::group::guard_user_code;
+use crate::task::group::{Group, guard_user_code};
 
 /// How long a batch should take (N3). Guessed: a few hundred times what its claim costs.
 const BATCH_TIME: Duration = Duration::from_micros(4);
@@ -45,9 +45,13 @@ const TIMED_BELOW: u64 = 4;
 /// Batches of a runner between two that are timed, once they are large.
 const TIMED_EVERY: u32 = 8;
 
-/// Looks at all segments before a runner that finds nothing leaves: some 50 µs, more than what it
-/// costs to call it back. Guessed.
+/// Looks at all segments before a runner that finds nothing leaves: 50 µs or more, longer than it
+/// takes to call it back. Guessed.
 const LOOKS: usize = 200;
+
+/// Looks between which a runner keeps its core: some 10 µs, longer than a neighbour's batch. Guessed; 15 and
+/// 40 measure alike.
+const SPIN_LOOKS: usize = 40;
 
 /// Looks for full batches before smaller ones will do. Guessed.
 const CHOOSY_LOOKS: usize = 3;
@@ -201,9 +205,15 @@ impl Least {
     }
 }
 
-fn pause() {
+/// Passes some time before the next look. After the first looks whoever has claimed what the caller needs
+/// may be off its core, perhaps because the caller is on it.
+fn pause(look: usize) {
     sim::point();
-    (0..PAUSE_HINTS).for_each(|_| spin_loop());
+    if look < SPIN_LOOKS {
+        (0..PAUSE_HINTS).for_each(|_| spin_loop());
+    } else {
+        yield_now();
+    }
 }
 
 impl<'env> Engine<'env> {
@@ -225,27 +235,28 @@ impl<'env> Engine<'env> {
     /// Runs what is ready until nothing is. The caller is counted as a runner, and is not afterwards.
     pub(super) fn work(self: &Arc<Self>) {
         let (mut first, mut batches) = (0, 0);
+        let group = spawn::current(|_, group, _| group.to_ref());
         loop {
-            while let Some(claim) = self.find(first) {
+            while let Some(claim) = self.find(&group, first) {
                 first = claim.segment + 1;
                 batches += 1;
                 if self.runners.has_room() {
                     self.call_runner();
                 }
-                self.run(claim, batches);
+                self.run(&group, claim, batches);
             }
             self.runners.leave();
-            if self.is_over() || !self.has_ready() || !self.runners.join() {
+            if self.is_over(&group) || !self.has_ready() || !self.runners.join() {
                 return;
             }
         }
     }
 
     /// Claims a batch, for the segment `first` rather than for those behind it; looks for a while.
-    fn find(&self, first: usize) -> Option<Claim> {
+    fn find(&self, group: &Group, first: usize) -> Option<Claim> {
         let len = self.flow.len();
         for look in 0..LOOKS {
-            if self.is_over() {
+            if self.is_over(group) {
                 return None;
             }
             let least = if look < CHOOSY_LOOKS { Least::Batch } else { Least::One };
@@ -257,7 +268,7 @@ impl<'env> Engine<'env> {
                 if sim::cuts_short() {
                     return None;
                 }
-                pause();
+                pause(look);
             } else if least == Least::One {
                 return None;
             }
@@ -276,8 +287,8 @@ impl<'env> Engine<'env> {
     }
 
     /// Whether nothing will begin any more.
-    fn is_over(&self) -> bool {
-        if self.control.is_cancelled() || spawn::current(|_, group, _| group.is_cancelled()) {
+    fn is_over(&self, group: &Group) -> bool {
+        if group.is_cancelled() {
             self.flow.advance(Phase::Halted);
         }
         self.flow.is_over()
@@ -306,7 +317,7 @@ impl<'env> Engine<'env> {
     }
 
     /// Runs the stages of a segment on a batch.
-    fn run(self: &Arc<Self>, claim: Claim, batches: u32) {
+    fn run(self: &Arc<Self>, group: &Group, claim: Claim, batches: u32) {
         let segment = &self.segments[claim.segment];
         let steps = &self.steps[segment.steps.clone()];
         if let [Step { body: Body::Background(stage), .. }] = steps {
@@ -318,6 +329,7 @@ impl<'env> Engine<'env> {
         let turn = Turn {
             flow: &self.flow,
             runners: &self.runners,
+            group,
             segment: claim.segment,
             lets_pass: Cell::new(true),
             step: Cell::new(0),
@@ -330,6 +342,8 @@ impl<'env> Engine<'env> {
         match catch_unwind(AssertUnwindSafe(body)) {
             Ok(Ok(End::All)) => self.flow.release(claim.segment, claim.until),
             Ok(Ok(End::Stop(end))) => self.stop(end),
+            // Nobody claims anything any more (N4).
+            Ok(Ok(End::Halt)) => {}
             Ok(Err(cause)) => {
                 self.fail(segment.steps.start + turn.step.get(), turn.at.get(), cause)
             }
@@ -419,7 +433,7 @@ impl<'env> Engine<'env> {
         self.flow.advance(Phase::Halted);
         if self.steps.iter().any(|step| matches!(step.body, Body::Background(_))) {
             // Futures that wait for something else would never learn of it.
-            self.control.end_tasks();
+            self.control.cancel();
         }
     }
 }

@@ -264,7 +264,7 @@ impl Segment {
 
 /// Slots of a ring for so many lines: a power of two, so that no position is divided.
 pub(super) fn slots(lines: usize) -> usize {
-    lines.next_power_of_two()
+    lines.checked_next_power_of_two().expect("more lines than memory could hold")
 }
 
 /// How many runners there are, begun or spawned (W4).

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::error::{BoxError, Cause};
 use super::flow::Order;
 use super::ring::Ring;
-use super::stage::{End, Step, Tidy, Turn, Work};
+use super::stage::{Begun, End, Step, Tidy, Turn, Work};
 
 type SerialBody<'env, T> = Box<dyn FnMut(&mut T) -> Result<(), BoxError> + Send + 'env>;
 type ParallelBody<'env, T> = Box<dyn Fn(&mut T) -> Result<(), BoxError> + Send + Sync + 'env>;
@@ -169,7 +169,9 @@ struct InPlace<'env, T> {
 impl<T: Send> Work for InPlace<'_, T> {
     unsafe fn run(&self, turn: &Turn<'_>, from: u64, until: u64) -> Result<End, Cause> {
         for position in from..until {
-            turn.at.set(position);
+            if turn.begin(position) == Begun::No {
+                return Ok(End::Halt);
+            }
             let change = |data: &mut T| match self.change.as_deref() {
                 None => Ok(()),
                 Some(Change::Parallel(change)) => change(data),

@@ -6,8 +6,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::mem;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use super::build::Start;
@@ -48,7 +47,7 @@ impl Pipeline<'_> {
     /// ```
     ///
     /// # Panics
-    /// If `lines` is zero.
+    /// If `lines` is zero, or more than memory could hold.
     #[expect(clippy::new_ret_no_self, reason = "a pipeline has a source, which comes next")]
     #[track_caller]
     pub fn new(lines: usize) -> Start {
@@ -82,7 +81,8 @@ impl<'env> Pipeline<'env> {
     /// tokens waited for others that never came; a run that was cancelled.
     ///
     /// # Panics
-    /// If the runtime has shut down. A panic of a stage is an error.
+    /// If the runtime has shut down, or if the drop of a future panics that was cancelled. A panic of a
+    /// stage is an error.
     #[track_caller]
     pub fn run(&mut self) -> Result<u64, PipelineError> {
         let site = Location::caller();
@@ -91,14 +91,18 @@ impl<'env> Pipeline<'env> {
         });
         self.engine().prepare(workers, site);
         let engine = &self.engine;
-        in_group(&parent, Tracking::Yes, |group| {
-            engine.control.begin(group);
-            if engine.join() {
-                engine.work();
-            }
-        });
+        let run = || {
+            in_group(&parent, Tracking::Yes, |group| {
+                engine.control.begin(group);
+                if engine.join() {
+                    engine.work();
+                }
+            });
+        };
+        let run = catch_unwind(AssertUnwindSafe(run));
         self.engine.control.end();
-        self.engine().conclude()
+        let result = self.engine().conclude();
+        run.map_or_else(|payload| resume_unwind(payload), |()| result)
     }
 
     /// Numbers tokens from 0 again; without it the numbers go on from run to run.
@@ -169,8 +173,9 @@ impl Pipeline<'static> {
             Ok::<_, std::convert::Infallible>(())
         })
         .await;
-        mem::forget(stop);
         self.engine.control.end();
+        // Without a run there is nothing to cancel.
+        drop(stop);
         let result = self.engine().conclude();
         (self, result)
     }
@@ -272,8 +277,9 @@ impl<'env, T: Send + 'env> Scalable<'env, T> {
     /// As [`Pipeline::run`].
     #[track_caller]
     pub fn run(&mut self) -> Result<u64, PipelineError> {
-        if mem::replace(&mut self.made, Made::Yes) == Made::No {
+        if self.made == Made::No {
             self.make();
+            self.made = Made::Yes;
         }
         self.pipeline.run()
     }

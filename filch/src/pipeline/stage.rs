@@ -15,10 +15,11 @@ use std::sync::Arc;
 
 use super::background::Begin;
 use super::error::{BoxError, Cause};
-use super::flow::{Flow, Order, Runners};
+use super::flow::{Flow, Order, Phase, Runners};
 use super::ring::Ring;
 use super::source::{Next, Token, Tokens};
 use crate::base::shim::{AtomicU64, Ordering};
+use crate::task::group::Group;
 
 /// A stage as the engine has it.
 pub(super) struct Step<'env> {
@@ -79,6 +80,8 @@ pub(super) enum End {
     All,
     /// The source has ended before this position.
     Stop(u64),
+    /// The run is halted; the rest is not begun.
+    Halt,
 }
 
 pub(super) trait Work: Send + Sync {
@@ -91,10 +94,20 @@ pub(super) trait Work: Send + Sync {
     fn tidy(&mut self, tidy: Tidy);
 }
 
+/// Whether a stage may work on a position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Begun {
+    Yes,
+    No,
+}
+
 /// A batch as a stage sees it.
 pub(super) struct Turn<'a> {
     pub(super) flow: &'a Flow,
     pub(super) runners: &'a Runners,
+    /// That of the run.
+    pub(super) group: &'a Group,
     pub(super) segment: usize,
     /// Whether positions that the stage is done with have passed the segment.
     pub(super) lets_pass: Cell<bool>,
@@ -109,6 +122,16 @@ pub(super) struct Turn<'a> {
 }
 
 impl Turn<'_> {
+    /// The stage begins with the position, unless the run is halted.
+    #[inline(always)]
+    pub(super) fn begin(&self, position: u64) -> Begun {
+        self.at.set(position);
+        match self.flow.phase() == Phase::Halted || self.group.is_cancelled() {
+            false => Begun::Yes,
+            true => Begun::No,
+        }
+    }
+
     /// The stage is done with the position.
     #[inline(always)]
     pub(super) fn end(&self, position: u64) {
@@ -140,9 +163,10 @@ pub(super) unsafe fn run_all(
             turn.step.set(index);
             turn.lets_pass.set(index + 1 == steps.len());
             // SAFETY: by the caller's promise.
-            let End::All = (unsafe { step.run(turn, position, position + 1) })? else {
-                unreachable!("only a source ends, and it is serial");
-            };
+            match unsafe { step.run(turn, position, position + 1) }? {
+                End::All => {}
+                end => return Ok(end),
+            }
         }
     }
     Ok(End::All)
@@ -183,7 +207,9 @@ impl<A, B, E, F> Between<A, B, E, F> {
         E: Into<BoxError>,
     {
         for position in from..until {
-            turn.at.set(position);
+            if turn.begin(position) == Begun::No {
+                return Ok(End::Halt);
+            }
             // SAFETY: G1.
             let input = unsafe { self.input.take(position) };
             let output = body(input).map_err(|error| Cause::Error(error.into()))?;
@@ -284,7 +310,9 @@ where
         let (tokens, body) = unsafe { &mut *self.state.get() };
         let mut position = from;
         while position < until {
-            turn.at.set(position);
+            if turn.begin(position) == Begun::No {
+                return Ok(End::Halt);
+            }
             let token = tokens.next();
             note_number(turn.numbers, position, token.number());
             match body(token).map_err(|error| Cause::Error(error.into()))? {

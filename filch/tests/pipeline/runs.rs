@@ -1,10 +1,10 @@
 //! Runs on real threads: where they may be called, how they end, what they leave.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Barrier, mpsc};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::time::Duration;
 
-use filch::pipeline::{Next, PipelineError, Stage};
+use filch::pipeline::{Canceller, Next, PipelineError, Stage};
 use filch::{Builder, Pipeline};
 
 use crate::watchdog::watched;
@@ -301,6 +301,104 @@ fn scalable_pipeline_without_stages_drops_its_items() {
 }
 
 #[test]
-fn zero_lines_are_refused() {
-    assert!(std::panic::catch_unwind(|| _ = Pipeline::new(0)).is_err());
+fn lines_that_no_memory_holds_are_refused() {
+    for lines in [0, usize::MAX] {
+        let make = || _ = Pipeline::new(lines).items(0..1).for_each(drop);
+        assert!(std::panic::catch_unwind(make).is_err());
+    }
+}
+
+/// The source is asked again and again within one claim.
+#[test]
+fn cancel_ends_a_source_that_puts_off_for_ever() {
+    watched(|_| {
+        let asked = AtomicUsize::new(0);
+        let canceller = OnceLock::<Canceller>::new();
+        let mut pipeline = Pipeline::new(4)
+            .source(|_| {
+                if asked.fetch_add(1, SeqCst) == 1000 {
+                    canceller.get().unwrap().cancel();
+                }
+                Next::<()>::Deferred
+            })
+            .build();
+        canceller.set(pipeline.canceller()).unwrap();
+        assert!(matches!(pipeline.run(), Err(PipelineError::Cancelled)));
+        assert_eq!(asked.load(SeqCst), 1001);
+    });
+}
+
+/// Batches are large when the stage cancels the run; the rest of its batch is not begun.
+#[test]
+fn nothing_begins_after_a_cancel_inside_a_batch() {
+    watched(|_| {
+        let last = AtomicU64::new(0);
+        let canceller = OnceLock::<Canceller>::new();
+        let mut pipeline = Pipeline::new(256).items(0..100_000u64).for_each(|x| {
+            last.store(x, SeqCst);
+            if x == 50_001 {
+                canceller.get().unwrap().cancel();
+            }
+        });
+        canceller.set(pipeline.canceller()).unwrap();
+        assert!(matches!(pipeline.run(), Err(PipelineError::Cancelled)));
+        assert_eq!(last.load(SeqCst), 50_001);
+    });
+}
+
+struct Explosive;
+
+impl From<Explosive> for Box<dyn std::error::Error + Send + Sync> {
+    fn from(_: Explosive) -> Self {
+        panic!("explosive")
+    }
+}
+
+#[test]
+fn panic_of_an_error_of_a_future_is_an_error_at_its_stage() {
+    watched(|_| {
+        let mut pipeline = Pipeline::new(2)
+            .items(0..3)
+            .try_serial_async(async |_| Err::<(), _>(Explosive))
+            .build();
+        let error = pipeline.run().unwrap_err();
+        assert!(matches!(error, PipelineError::Panicked { .. }), "{error}");
+        assert_eq!(error.place().unwrap().stage, 1);
+    });
+}
+
+/// What comes out of the drop of a future that was cancelled is the caller's; the pipeline can be used
+/// again, and has dropped what was in flight.
+#[test]
+fn panic_of_a_drop_leaves_a_pipeline_that_runs_again() {
+    watched(|_| {
+        struct Bomb(bool);
+        impl Drop for Bomb {
+            fn drop(&mut self) {
+                assert!(!self.0, "bomb");
+            }
+        }
+        let (broken, item) = (AtomicBool::new(true), Arc::new(()));
+        let (fails, held) = (&broken, item.clone());
+        let mut pipeline = Pipeline::new(4)
+            .source(move |token| match token.number() {
+                9 => Next::Stop,
+                number => Next::Item((number, held.clone())),
+            })
+            .try_parallel_async(move |(number, item)| async move {
+                let bomb = Bomb(fails.load(SeqCst) && number == 0);
+                while fails.load(SeqCst) && number != 1 {
+                    filch::yield_now().await;
+                }
+                drop((bomb, item));
+                if fails.load(SeqCst) { Err("one") } else { Ok(()) }
+            })
+            .build();
+        let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| pipeline.run()));
+        assert!(run.is_err() || run.is_ok_and(|result| result.is_err()));
+        assert_eq!(Arc::strong_count(&item), 2, "that of the source alone");
+        broken.store(false, SeqCst);
+        pipeline.reset();
+        assert_eq!(pipeline.run().unwrap(), 9);
+    });
 }

@@ -1,4 +1,4 @@
-//! Every interleaving of two runners over a few tokens.
+//! Interleavings of two runners over a few tokens.
 
 use super::{Claim, Flow, Order, Phase, Runners};
 use crate::base::shim::{AtomicUsize, Ordering, UnsafeCell};
@@ -86,6 +86,11 @@ impl Rig {
         }
     }
 
+    /// Runs so many batches at most.
+    fn help(&self, batches: usize, most: u64) {
+        (0..batches).map_while(|_| self.claim(most)).for_each(|claim| self.run(claim));
+    }
+
     fn check(&self) {
         assert!(self.flow.is_over(), "nothing ready is left behind");
         assert_eq!(self.flow.admitted(), self.tokens);
@@ -94,19 +99,28 @@ impl Rig {
     }
 }
 
+/// Batches of each of two runners side by side. Four take minutes.
+const BATCHES: usize = 3;
+
+/// Two runners run some batches side by side, and one of them the rest.
 fn two_runners(orders: &'static [Order], lines: usize, tokens: u64, most: u64) {
-    let mut model = loom::model::Builder::new();
-    // Three or more take minutes.
-    model.preemption_bound = Some(2);
-    model.check(move || {
-        let rig = Rig::new(orders, lines, tokens, 2);
-        assert!(rig.runners.join() && rig.runners.join());
+    bounded(3).check(move || {
+        let rig = Rig::new(orders, lines, tokens, 1);
         let other = rig.clone();
-        let thread = thread::spawn(move || other.work(most));
-        rig.work(most);
+        let thread = thread::spawn(move || other.help(BATCHES, most));
+        rig.help(BATCHES, most);
         thread.join().unwrap();
+        assert!(rig.runners.join());
+        rig.work(most);
         rig.check();
     });
+}
+
+/// So many preemptions at most, for the sake of time.
+fn bounded(preemptions: usize) -> loom::model::Builder {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model
 }
 
 use Order::{Parallel, Serial};
@@ -147,5 +161,19 @@ fn loom_pipeline_publisher_or_leaver_notices() {
         rig.flow.pass(0, claim.from);
         let calls = rig.runners.has_room();
         assert!(leaver.join().unwrap() || calls, "somebody takes the token on");
+    });
+}
+
+/// Two runners leave when they find nothing, and nothing ready is left behind.
+#[test]
+fn loom_pipeline_two_that_leave_leave_nothing_behind() {
+    bounded(1).check(|| {
+        let rig = Rig::new(&[Serial, Serial], 1, 1, 2);
+        assert!(rig.runners.join() && rig.runners.join());
+        let other = rig.clone();
+        let thread = thread::spawn(move || other.work(1));
+        rig.work(1);
+        thread.join().unwrap();
+        rig.check();
     });
 }
