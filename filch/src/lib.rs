@@ -42,6 +42,7 @@
 //! | compute in halves | [`join()`], [`join_many()`], [`join_all()`] |
 //! | compute in loops, sort, scan | [`par`], with rayon's names |
 //! | run a graph of nodes, many times | [`Graph`], [`graph`] |
+//! | take items through stages, many at once | [`Pipeline`] |
 //! | compute from async code | [`cpu()`] |
 //! | call what blocks for long | [`spawn_blocking()`] |
 //! | have jobs with children | [`Job`] |
@@ -108,6 +109,8 @@ mod adopt;
 pub mod par;
 
 pub mod graph;
+
+pub mod pipeline;
 
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod fs;
@@ -248,6 +251,8 @@ pub use graph::Graph;
 pub use group::{Group, GroupFuture, group};
 #[cfg(not(loom))]
 pub use observe::Counts;
+#[cfg(not(loom))]
+pub use pipeline::Pipeline;
 #[cfg(not(loom))]
 pub use runtime::{Description, Handle, LaneSnapshot, Runtime, Snapshot, WorkerSnapshot};
 #[cfg(not(loom))]
