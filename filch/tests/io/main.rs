@@ -18,7 +18,6 @@ mod limits;
 mod looks;
 mod names;
 mod odd;
-mod signals;
 mod streams;
 mod uncopied;
 mod unix;
