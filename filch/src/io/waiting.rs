@@ -43,7 +43,7 @@ impl<T> Waiting<T> {
         }
         for _ in 0..most {
             self.taken = self.taken.wrapping_add(1);
-            let oldest = self.taken % OLDEST == 0;
+            let oldest = self.taken.is_multiple_of(OLDEST);
             let item = if oldest { self.queue.pop_front() } else { self.queue.pop_back() };
             each(item.expect("there are more than that"));
         }
