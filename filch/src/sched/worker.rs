@@ -114,6 +114,8 @@ pub(crate) struct Worker {
     pub(super) short_naps: Cell<Instant>,
     /// Whom the next fork that finds sleepers wakes, if it is the first of a loop; one otherwise, 0.
     pub(crate) announced: Cell<usize>,
+    /// The last find beyond the own queues was a node of a graph.
+    pub(super) found_node: Cell<bool>,
     /// How many calls of a guest may fork (U3).
     pub(crate) forking: Cell<usize>,
 }
@@ -156,6 +158,7 @@ impl Worker {
             aborting: Cell::new(false),
             short_naps: Cell::new(shared.clock.now()),
             announced: Cell::new(0),
+            found_node: Cell::new(false),
             forking: Cell::new(0),
             shared,
             index,
@@ -357,6 +360,10 @@ impl Worker {
         }
     }
 
+    pub(super) fn is_aborting(&self) -> bool {
+        self.aborting.get()
+    }
+
     pub(crate) fn is_stopped(&self) -> bool {
         self.shared.phase() == Phase::Stopped
     }
@@ -438,6 +445,12 @@ impl Worker {
             .or_else(|| self.next_local())
     }
 
+    /// How many tasks may run here before somebody else's have their turn, at least one.
+    pub(super) fn left_until_look(&self) -> u32 {
+        let left = self.next_look.get().saturating_sub(self.tick.get());
+        left.clamp(1, self.shared.config.local_budget as u64) as u32
+    }
+
     fn count_tick(&self) -> u64 {
         let tick = self.tick.get() + 1;
         self.tick.set(tick);
@@ -484,6 +497,9 @@ impl Worker {
         }
         if let Some(job) = task.as_stack_job() {
             return self.run_fork(job);
+        }
+        if let Some(node) = task.as_node() {
+            return self.run_node(node);
         }
         // SAFETY: T4, the entry keeps the cell alive.
         let start = unsafe { task.header() }.state.start();

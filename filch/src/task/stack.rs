@@ -153,6 +153,12 @@ impl RawTask {
         self.0.addr().get() & STACK != 0
     }
 
+    /// Whether the entry is that of a task: neither a stack job's nor a node's.
+    #[inline(always)]
+    pub(crate) fn is_task(self) -> bool {
+        !self.is_stack_job() && self.as_node().is_none()
+    }
+
     /// The stack job whose entry the caller has taken, unless it is a task's.
     #[inline(always)]
     pub(crate) fn as_stack_job(self) -> Option<Taken> {
