@@ -289,6 +289,7 @@ impl Runners {
     /// Whether one more could help with what the caller has just published (W4).
     #[inline(always)]
     pub(super) fn has_room(&self) -> bool {
+        // LIGHT: pairs with heavy() in Runners::leave (W4)
         barrier::light();
         // ORDERING: Relaxed on both with the light half above, which pairs with the heavy one in
         // `leave`; `join` decides.
