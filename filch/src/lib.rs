@@ -107,7 +107,6 @@ mod adopt;
 #[cfg(not(loom))]
 pub mod par;
 
-#[cfg(not(loom))]
 pub mod graph;
 
 #[cfg(all(target_os = "linux", not(loom)))]

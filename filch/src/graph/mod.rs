@@ -25,38 +25,65 @@
 //!
 //! Names and meanings are close to Taskflow's; `docs/coming-from-taskflow.md` in the repository lists them, and what differs.
 
+#[cfg(not(loom))]
 pub mod algorithm;
 
-mod body;
-mod build;
-mod dump;
-mod edit;
 mod ending;
+mod join;
+mod permits;
+
+#[cfg(not(loom))]
+mod body;
+#[cfg(not(loom))]
+mod build;
+#[cfg(not(loom))]
+mod dump;
+#[cfg(not(loom))]
+mod edit;
+#[cfg(not(loom))]
 mod errand;
+#[cfg(not(loom))]
 mod error;
+#[cfg(not(loom))]
 mod flow;
+#[cfg(not(loom))]
 mod future;
+#[cfg(not(loom))]
 mod handle;
+#[cfg(not(loom))]
 mod limit;
+#[cfg(not(loom))]
 mod node;
+#[cfg(not(loom))]
 mod output;
+#[cfg(not(loom))]
 mod params;
+#[cfg(not(loom))]
 mod plan;
+#[cfg(not(loom))]
 mod profile;
+#[cfg(not(loom))]
 mod run;
+#[cfg(not(loom))]
 mod runner;
+#[cfg(not(loom))]
 mod slot;
+#[cfg(not(loom))]
 mod trace;
+#[cfg(not(loom))]
 mod work;
 
-pub use build::Graph;
-pub use error::{Cause, Cycle, Failure, RunError, Stopped};
-pub use flow::Scheduler;
-pub use handle::{RunHandle, RunOutcome};
-pub use limit::Semaphore;
-pub use node::{Node, NodeId, Nodes};
-pub use params::{Draft, NodeFn, Own, Params, Source, Sources};
-pub use profile::{Profile, Span};
-pub use run::Run;
-pub use runner::{Canceller, Runner};
-pub use slot::OnFailure;
+#[cfg(not(loom))]
+pub use self::{
+    build::Graph,
+    error::{Cause, Cycle, Failure, RunError, Stopped},
+    flow::Scheduler,
+    handle::{RunHandle, RunOutcome},
+    limit::Semaphore,
+    node::{Node, NodeId, Nodes},
+    params::{Draft, NodeFn, Own, Params, Source, Sources},
+    profile::{Profile, Span},
+    run::Run,
+    runner::{Canceller, Runner},
+    slot::OnFailure,
+};
