@@ -25,12 +25,13 @@
 //!
 //! Names and meanings are close to Taskflow's; `docs/coming-from-taskflow.md` in the repository lists them, and what differs.
 
+#[cfg(not(loom))]
+pub mod algorithm;
+
 mod ending;
 mod join;
 mod permits;
 
-#[cfg(not(loom))]
-pub mod algorithm;
 #[cfg(not(loom))]
 mod body;
 #[cfg(not(loom))]
