@@ -1,7 +1,10 @@
 //! Task graphs: work that is described once and run many times.
 
+#[cfg_attr(loom, allow(dead_code, reason = "what uses it is not modelled"))]
 mod ending;
+#[cfg_attr(loom, allow(dead_code, reason = "what uses it is not modelled"))]
 mod join;
+#[cfg_attr(loom, allow(dead_code, reason = "what uses it is not modelled"))]
 mod permits;
 
 #[cfg(not(loom))]
