@@ -28,8 +28,11 @@
 #[cfg(not(loom))]
 pub mod algorithm;
 
+#[cfg_attr(loom, allow(dead_code, reason = "what uses it is not modelled"))]
 mod ending;
+#[cfg_attr(loom, allow(dead_code, reason = "what uses it is not modelled"))]
 mod join;
+#[cfg_attr(loom, allow(dead_code, reason = "what uses it is not modelled"))]
 mod permits;
 
 #[cfg(not(loom))]

@@ -56,8 +56,11 @@ pub(super) mod trait_bits {
     pub(in crate::graph) const BORROWED: u32 = 1 << 6;
     pub(in crate::graph) const OWNED: u32 = 1 << 7;
 
-    /// What a run has to look at before it calls the body.
-    pub(in crate::graph) const SLOW: u32 = LIMITED;
+    /// Some node of the graph has a priority. Only in plans.
+    pub(in crate::graph) const RANKED: u32 = 1 << 8;
+
+    /// What a run has to look at before it calls the body, and after.
+    pub(in crate::graph) const SLOW: u32 = LIMITED | RANKED;
 }
 
 /// What a run reads of a node, in half a cache line.
@@ -80,6 +83,27 @@ unsafe fn no_call(_: NonNull<()>, _: &Hand<'_>) -> Step {
     Step::Done
 }
 
+/// Whether the caches follow a run by themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Most edges lead to nodes that are not far in memory.
+    Near,
+    Far,
+}
+
+impl Reach {
+    /// Nodes within this distance are near: a megabyte of records, which is what a cache of the second level holds. Guessed.
+    const NEAR: u32 = 1 << 15;
+
+    /// Judges by a thousand edges.
+    fn of(edges: &[(u32, u32)]) -> Self {
+        let stride = edges.len() / 1024 + 1;
+        let sample = || edges.iter().step_by(stride);
+        let far = sample().filter(|(from, to)| from.abs_diff(*to) > Self::NEAR).count();
+        if 4 * far > sample().count() { Self::Far } else { Self::Near }
+    }
+}
+
 pub(super) struct Plan {
     pub(super) records: Box<[Record]>,
     pub(super) after: Box<[Successor]>,
@@ -87,6 +111,8 @@ pub(super) struct Plan {
     pub(super) sources: Box<[u32]>,
     /// Weak edges or nodes that schedule others: a run may end with counters out of step, and a node may run twice.
     pub(super) loops: bool,
+    /// How far edges lead.
+    pub(super) reach: Reach,
     /// Some node has a priority (W6 of `work`).
     pub(super) ranked: bool,
     limits: HashMap<u32, Vec<Limit>>,
@@ -100,13 +126,17 @@ unsafe impl Sync for Plan {}
 impl Plan {
     pub(super) fn new(parts: &Parts<'_>) -> Result<Self, Cycle> {
         let nodes = parts.nodes.len();
+        let any = |bits| parts.traits & bits != 0;
+        let is_ranked = any(trait_bits::HIGH | trait_bits::LOW);
+        let ranked = if is_ranked { trait_bits::RANKED } else { 0 };
         let mut records = Vec::with_capacity(nodes);
         for node in &parts.nodes {
             let (data, call) = match &node.body {
                 Some(body) => body.parts(),
                 None => (NonNull::dangling(), no_call as CallFn),
             };
-            records.push(Record { data, call, first: 0, count: 0, strong: 0, traits: node.traits });
+            let traits = node.traits | ranked;
+            records.push(Record { data, call, first: 0, count: 0, strong: 0, traits });
         }
         let mut weak =
             vec![0_u32; if parts.traits & trait_bits::CONDITION != 0 { nodes } else { 0 }];
@@ -130,13 +160,13 @@ impl Plan {
         };
         let alive = |&index: &u32| records[index as usize].traits & trait_bits::GONE == 0;
         let sources = (0..nodes as u32).filter(alive).filter(is_source).collect();
-        let any = |bits| parts.traits & bits != 0;
         let plan = Self {
             records: records.into(),
             after,
             sources,
             loops: any(trait_bits::CONDITION | trait_bits::SCHEDULES),
-            ranked: any(trait_bits::HIGH | trait_bits::LOW),
+            ranked: is_ranked,
+            reach: Reach::of(&parts.edges),
             limits: parts.limits.clone(),
         };
         if !parts.forward {

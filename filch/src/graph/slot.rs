@@ -152,6 +152,10 @@ impl Slot {
         self.bits
     }
 
+    pub(super) fn joins(&self) -> &[Join] {
+        &self.joins
+    }
+
     #[inline(always)]
     pub(super) fn join(&self, index: u32) -> &Join {
         debug_assert!((index as usize) < self.joins.len());

@@ -20,10 +20,10 @@ use std::ptr::NonNull;
 
 use super::body::Step;
 use super::error::Cause;
-use super::join::Arrival;
+use super::join::{Arrival, Join};
 use super::output::Refusal;
 use super::permits::Acquired;
-use super::plan::{Record, trait_bits};
+use super::plan::{Reach, Record, trait_bits};
 use super::profile::Lap;
 use super::slot::Slot;
 use super::{errand, limit, output};
@@ -43,11 +43,11 @@ const BATCH: usize = 64;
 /// Nodes after which an errand asks whether it should give way. Guessed.
 pub(super) const TURN: u32 = 64;
 
-/// Successors whose memory is asked for while a body runs.
+/// Successors whose memory is asked for while a body runs, where it is far.
 const AHEAD: usize = 2;
 
-/// The index in a token for the best node that is ready (W6).
-const BEST: u32 = u32::MAX;
+/// Counters in a cache line.
+const LINE: u32 = 64 / size_of::<Join>() as u32;
 
 /// What a body says besides its [`Step`].
 #[derive(Default)]
@@ -109,6 +109,9 @@ enum Turns {
 /// A thread at work for a run; what a body is called with.
 pub struct Hand<'a> {
     pub(super) slot: &'a Slot,
+    /// Of the plan.
+    records: *const Record,
+    reach: Reach,
     way: Way<'a>,
     /// The token in the hand, for whoever catches a panic of its node.
     token: Cell<NodeEntry>,
@@ -172,7 +175,7 @@ pub(super) fn source(slot: &Slot, index: u32) -> NodeEntry {
 fn ready(slot: &Slot, token: NodeEntry) -> NodeEntry {
     if slot.plan().ranked {
         slot.rank(token);
-        NodeEntry::new(slot.run(), BEST)
+        NodeEntry::best_of(slot.run())
     } else {
         token
     }
@@ -222,21 +225,14 @@ impl Drop for Held {
 unsafe fn end_held(slot: NonNull<Slot>, index: u32, outcome: Result<(), Cause>) {
     // SAFETY: S3, the token's unit.
     let slot = unsafe { slot.as_ref() };
-    let hand = Hand {
-        slot,
-        way: Way::Away,
-        token: Cell::new(NodeEntry::new(slot.run(), index)),
-        units: Cell::new(0),
-        ran: Cell::new(0),
-        told: RefCell::default(),
-    };
+    let hand = Hand { way: Way::Away, ..Hand::new(slot, NodeEntry::new(slot.run(), index)) };
     let record = &slot.plan().records[index as usize];
     if let Some(log) = slot.log() {
         log.end_away(index);
     }
     hand.release(record, index);
     let kept = match outcome {
-        Ok(()) => hand.fire(record),
+        Ok(()) => hand.fire::<true>(record),
         Err(cause) => {
             slot.note_end(index, cause);
             hand.pass_over(record)
@@ -254,6 +250,8 @@ impl<'a> Hand<'a> {
         debug_assert!(token.is_of(slot.run()));
         Self {
             slot,
+            records: slot.plan().records.as_ptr(),
+            reach: slot.plan().reach,
             way: Site::here().map_or_else(|| Way::Here(RefCell::default()), Way::Deque),
             token: Cell::new(token),
             units: Cell::new(0),
@@ -314,6 +312,7 @@ impl<'a> Hand<'a> {
 
     /// Takes the token along: the node ends when that is told to, and its body returns [`Step::Held`].
     pub(super) fn hold(&self) -> Held {
+        self.stay();
         Held { slot: NonNull::from(self.slot), index: self.index() }
     }
 
@@ -363,48 +362,52 @@ impl<'a> Hand<'a> {
 
     #[inline(always)]
     fn run_one(&self, token: NodeEntry) -> Option<NodeEntry> {
-        let slot = self.slot;
-        let index = token.index();
-        if index == BEST {
-            return self.run_best();
+        // SAFETY: a token's index is one of the plan; that of the best is 0.
+        let record = unsafe { &*self.records.add(token.index() as usize) };
+        let slow = record.traits & trait_bits::SLOW != 0;
+        if !token.is_plain() | slow | !self.slot.is_plain() {
+            return self.run_slowly(token);
         }
-        // SAFETY: a token's index is one of the plan.
-        let record = unsafe { slot.plan().records.get_unchecked(index as usize) };
-        if record.strong > 1 {
-            slot.join(index).reset(record.strong);
-        }
-        if token.is_skipped() || record.traits & trait_bits::SLOW != 0 || !slot.is_plain() {
-            return self.run_slowly(token, record);
-        }
-        self.expect(record);
+        self.begin(token.index(), record);
         // SAFETY: P1, the body is there and its function its own.
         let step = unsafe { (record.call)(record.data, self) };
-        if step == Step::Done { self.fire(record) } else { self.take_step(record, step) }
+        if step == Step::Done { self.fire::<false>(record) } else { self.take_step(record, step) }
     }
 
-    /// Has what the node's end will touch come near while its body runs.
+    /// Before a node runs or is passed over: its counter goes back, and what its end will touch is asked for.
+    #[inline(always)]
+    fn begin(&self, index: u32, record: &Record) {
+        if record.strong > 1 {
+            self.slot.join(index).reset(record.strong);
+        }
+        self.expect(record);
+    }
+
+    /// Has what the node's end will touch come near while its body runs. Where edges lead near, that is the line of counters
+    /// after theirs: to be written, so that no other worker has to be asked again; all else the processor guesses.
     #[inline(always)]
     fn expect(&self, record: &Record) {
-        let plan = self.slot.plan();
-        for &successor in plan.successors(record).iter().take(AHEAD) {
-            prefetch_read(plan.records.as_ptr().wrapping_add(successor.index() as usize));
+        let joins = self.slot.joins().as_ptr();
+        let successors = self.slot.plan().successors(record).iter();
+        if self.reach == Reach::Near {
+            for successor in successors.take(AHEAD) {
+                if successor.index() % LINE == 0 {
+                    prefetch_write(joins.wrapping_add((successor.index() + LINE) as usize));
+                }
+            }
+            return;
+        }
+        for successor in successors.take(AHEAD) {
+            prefetch_read(self.records.wrapping_add(successor.index() as usize));
             if !successor.is_sole() {
-                prefetch_write(self.slot.join(successor.index()));
+                prefetch_write(joins.wrapping_add(successor.index() as usize));
             }
         }
     }
 
-    /// W6.
-    #[cold]
-    fn run_best(&self) -> Option<NodeEntry> {
-        let token = self.slot.best();
-        self.token.set(token);
-        self.run_one(token)
-    }
-
     /// Hands a token to each successor; returns the first that is ready (W2, W3).
     #[inline(always)]
-    fn fire(&self, record: &Record) -> Option<NodeEntry> {
+    fn fire<const RANKED: bool>(&self, record: &Record) -> Option<NodeEntry> {
         let slot = self.slot;
         let mut kept = None;
         for &successor in slot.plan().successors(record) {
@@ -416,7 +419,7 @@ impl<'a> Hand<'a> {
                     Arrival::Skips => token = token.skipped(),
                 }
             }
-            let token = ready(slot, token);
+            let token = if RANKED { ready(slot, token) } else { token };
             if kept.is_none() {
                 kept = Some(token);
             } else {
@@ -454,8 +457,15 @@ impl<'a> Hand<'a> {
 
     /// A node that is skipped, or more than a closure.
     #[cold]
-    fn run_slowly(&self, token: NodeEntry, record: &Record) -> Option<NodeEntry> {
-        let (slot, index) = (self.slot, token.index());
+    fn run_slowly(&self, token: NodeEntry) -> Option<NodeEntry> {
+        let slot = self.slot;
+        let token = if token.is_best() { slot.best() } else { token };
+        self.token.set(token);
+        let index = token.index();
+        let record = &slot.plan().records[index as usize];
+        if !token.is_granted() {
+            self.begin(index, record);
+        }
         let limited = record.traits & trait_bits::LIMITED != 0;
         if token.is_skipped() || slot.is_stopped() {
             if token.is_granted() {
@@ -464,9 +474,12 @@ impl<'a> Hand<'a> {
             slot.note_skipped(index);
             return self.pass_over(record);
         }
-        if limited && !token.is_granted() && limit::acquire(slot, token) == Acquired::Parked {
-            // The token waits at a semaphore, with its unit.
-            return None;
+        if limited && !token.is_granted() {
+            self.stay();
+            if limit::acquire(slot, token) == Acquired::Parked {
+                // The token waits at a semaphore, with its unit.
+                return None;
+            }
         }
         let lap = Lap::begin(slot, index);
         // SAFETY: P1, the body is there and its function its own.
@@ -491,7 +504,7 @@ impl<'a> Hand<'a> {
     #[cold]
     fn take_step(&self, record: &Record, step: Step) -> Option<NodeEntry> {
         match step {
-            Step::Done => self.fire(record),
+            Step::Done => self.fire::<true>(record),
             Step::Pick(pick) => self.fire_some(record, &[pick as usize]),
             // The token goes with it.
             Step::Held => None,
@@ -586,6 +599,15 @@ impl<'a> Hand<'a> {
         match &self.way {
             Way::Here(_) if !token.is_of(self.slot.run()) => errand::send(token),
             _ => self.put(token),
+        }
+    }
+
+    /// Keeps the run, and with it the slot, for a hand whose token is about to go its own way: others may
+    /// bring it to its end, and the run with it, before this hand has looked for another.
+    fn stay(&self) {
+        if self.units.get() == 0 {
+            self.slot.units.add(BATCH);
+            self.units.set(BATCH);
         }
     }
 

@@ -1,8 +1,8 @@
 //! Node entries: how a ready node of a graph lies in a deque, in no memory of its own.
 //!
 //! ```text
-//!   63           32 31                 4    3       2      1      0
-//!   | node         | number of the run | GRANTED | SKIP | NODE | STACK |
+//!   63           32 31                 5   4       3        2      1      0
+//!   | node         | number of the run | BEST | GRANTED | SKIP | NODE | STACK |
 //! ```
 //!
 //! M1. An entry is a number, not an address: bit 1 tells it from a task and a stack job (J5 of `stack`),
@@ -24,10 +24,12 @@ const STACK: u64 = 1 << 0;
 const NODE: u64 = 1 << 1;
 const SKIP: u64 = 1 << 2;
 const GRANTED: u64 = 1 << 3;
-const RUN_SHIFT: u32 = 4;
+const BEST: u64 = 1 << 4;
+const RUN_SHIFT: u32 = 5;
 const INDEX_SHIFT: u32 = 32;
 /// All bits but the node's index and what is to be done with it.
-const RUN_BITS: u64 = (1 << INDEX_SHIFT) - 1 - SKIP - GRANTED;
+const RUN_BITS: u64 = (1 << INDEX_SHIFT) - 1 - MARKS;
+const MARKS: u64 = SKIP | GRANTED | BEST;
 
 const _: () = assert!(size_of::<usize>() == 8, "an entry has 64 bits");
 
@@ -50,6 +52,22 @@ impl NodeEntry {
     #[inline(always)]
     pub(crate) fn is_skipped(self) -> bool {
         self.0 & SKIP != 0
+    }
+
+    /// Some node of the run: which, is decided when the entry is taken.
+    pub(crate) fn best_of(run: RunNumber) -> Self {
+        Self(run.0 | BEST)
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_best(self) -> bool {
+        self.0 & BEST != 0
+    }
+
+    /// Whether there is nothing to it but the node.
+    #[inline(always)]
+    pub(crate) fn is_plain(self) -> bool {
+        self.0 & MARKS == 0
     }
 
     /// The same node, which holds what it needed to begin.

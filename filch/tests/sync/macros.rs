@@ -69,6 +69,7 @@ fn select_skips_what_is_disabled_or_does_not_match() {
 }
 
 #[test]
+#[expect(clippy::needless_borrowed_reference, reason = "these patterns are what is tested")]
 fn select_takes_patterns_that_look_through_references() {
     filch::block_on(async {
         let (number, pair) = (5, (1, String::from("one")));

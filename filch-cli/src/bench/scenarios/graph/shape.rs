@@ -24,7 +24,7 @@ pub fn tree(levels: u32) -> Shape {
 pub fn wavefront(side: u32) -> Shape {
     let nodes = side * side;
     let edges = |node: u32| {
-        let left = (node % side > 0).then(|| (node - 1, node));
+        let left = (!node.is_multiple_of(side)).then(|| (node - 1, node));
         let above = (node >= side).then(|| (node - side, node));
         [above, left].into_iter().flatten()
     };
