@@ -118,7 +118,7 @@ impl<'env> Engine<'env> {
         self.runners.reset(workers.clamp(1, self.lines));
         self.site = site;
         let fair = u32::try_from(self.lines / (2 * workers.max(1))).unwrap_or(u32::MAX);
-        self.batch_limit = fair.min(self.most_batch).min(MOST_BATCH).max(1);
+        self.batch_limit = fair.min(self.most_batch).clamp(1, MOST_BATCH);
         for segment in &mut self.segments {
             let begun = match self.steps[segment.steps.start].body {
                 Body::Inline(_) => segment.batch(),
