@@ -5,7 +5,7 @@ use filch::pipeline::{Next, Pipeline, Stage};
 
 type Row = Vec<u8>;
 
-fn filter(name: &str) -> Stage<'static, Row> {
+fn filter<'env>(name: &str) -> Stage<'env, Row> {
     match name {
         "invert" => Stage::parallel(|row: &mut Row| row.iter_mut().for_each(|p| *p = 255 - *p)),
         "darken" => Stage::parallel(|row: &mut Row| row.iter_mut().for_each(|p| *p /= 2)),

@@ -41,6 +41,7 @@
 //! | borrow from the stack | [`scope()`]: blocks until the last child is gone |
 //! | compute in halves | [`join()`], [`join_many()`], [`join_all()`] |
 //! | compute in loops, sort, scan | [`par`], with rayon's names |
+//! | run a graph of nodes, many times | [`Graph`], [`graph`] |
 //! | take items through stages, many at once | [`Pipeline`] |
 //! | compute from async code | [`cpu()`] |
 //! | call what blocks for long | [`spawn_blocking()`] |
@@ -67,7 +68,7 @@
 //!
 //! # Not yet
 //!
-//! There is no task graph; signals, processes and standard streams have no futures of their own. I/O is for
+//! Signals, processes and standard streams have no futures of their own. I/O is for
 //! Linux only. There are no cargo features.
 
 extern crate self as filch;
@@ -107,7 +108,6 @@ mod adopt;
 #[cfg(not(loom))]
 pub mod par;
 
-#[cfg(not(loom))]
 pub mod graph;
 
 pub mod pipeline;

@@ -379,6 +379,10 @@ impl<'a, A: Area> Transfer<'a, A> {
             Err(_) if self.done > 0 && (self.cancelled || self.extent == Extent::Some) => {
                 return Some(Ok(self.done));
             }
+            // Only a cancelled one is not begun anew.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                return Some(Err(io::Error::from_raw_os_error(libc::ECANCELED)));
+            }
             Err(error) => return Some(Err(error)),
         };
         self.done += count;

@@ -2,17 +2,18 @@
 //!
 //! L1. A node that is limited takes its permits in the order of the semaphores' ids, and may wait at one with those before it in its
 //!     hands. One order for all makes no circle, so who waits is served.
-//! L2. Who waits is its token, with its unit (W1 of `work`), in the queue of one semaphore. Permits are handed over in the order of
-//!     arrival: who gives back goes on acquiring for who waited, and runs whom nothing is missing any more.
-//! L3. No more permits are out than there are: they change under the semaphore's lock alone.
+//! L2. Who waits is its token, with its unit (W1 of `work`). Who gives permits back goes on acquiring for who waited, and runs whom nothing is
+//!     missing any more.
+//!
+//! Not here: the permits of one semaphore (`permits`).
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
+use super::permits::{Acquired, Permits};
 use super::slot::Slot;
-use crate::base::shim::{AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::base::shim::{AtomicU64, Ordering};
 use crate::task::node::NodeEntry;
 
 /// Limits how many nodes are at work at the same time, in one graph or in several.
@@ -35,20 +36,12 @@ pub struct Semaphore(Arc<Inner>);
 
 struct Inner {
     id: u64,
-    most: u32,
-    state: Mutex<State>,
+    permits: Permits<Waiting>,
 }
 
-struct State {
-    permits: u32,
-    /// L2.
-    waiting: VecDeque<Waiting>,
-}
-
+/// A token that waits, and at which of the limits of its node.
 struct Waiting {
     token: NodeEntry,
-    weight: u32,
-    /// Which of the node's limits this semaphore is.
     stage: usize,
 }
 
@@ -62,64 +55,36 @@ impl Semaphore {
         static IDS: AtomicU64 = AtomicU64::new(0);
         // ORDERING: Relaxed, only uniqueness matters.
         let id = IDS.fetch_add(1, Ordering::Relaxed);
-        let state = State { permits, waiting: VecDeque::new() };
-        Self(Arc::new(Inner { id, most: permits, state: Mutex::new(state) }))
+        Self(Arc::new(Inner { id, permits: Permits::new(permits) }))
     }
 
     /// How many permits nobody has now.
+    ///
+    /// ```
+    /// let semaphore = filch::graph::Semaphore::new(1);
+    /// let mut g = filch::Graph::new();
+    /// let node = g.node("a", || assert_eq!(semaphore.available(), 0));
+    /// g.limit(node, &semaphore, 1);
+    /// g.run();
+    /// assert_eq!(semaphore.available(), 1);
+    /// ```
     pub fn available(&self) -> usize {
-        self.lock().permits as usize
+        self.0.permits.free() as usize
     }
 
     /// How many permits there are in all.
     pub(super) fn most(&self) -> u32 {
-        self.0.most
+        self.0.permits.most()
     }
 
     pub(super) fn id(&self) -> u64 {
         self.0.id
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing of the user's runs under the lock, so poison means nothing.
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes permits, or has the token wait (L2).
-    fn acquire(&self, token: NodeEntry, weight: u32, stage: usize) -> Acquired {
-        let mut state = self.lock();
-        if state.waiting.is_empty() && state.permits >= weight {
-            state.permits -= weight;
-            return Acquired::All;
-        }
-        state.waiting.push_back(Waiting { token, weight, stage });
-        Acquired::Parked
-    }
-
-    /// Gives permits back; `None` if nobody can go on with them.
-    fn give_back(&self, weight: u32) -> Option<Waiting> {
-        let mut state = self.lock();
-        state.permits += weight;
-        debug_assert!(state.permits <= self.0.most, "L3");
-        state.next()
-    }
-}
-
-impl State {
-    /// Hands permits to who waits longest, if there are enough.
-    fn next(&mut self) -> Option<Waiting> {
-        if self.waiting.front()?.weight > self.permits {
-            return None;
-        }
-        let first = self.waiting.pop_front()?;
-        self.permits -= first.weight;
-        Some(first)
-    }
 }
 
 impl fmt::Debug for Semaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Semaphore").field("permits", &self.0.most).finish_non_exhaustive()
+        f.debug_struct("Semaphore").field("permits", &self.most()).finish_non_exhaustive()
     }
 }
 
@@ -130,15 +95,6 @@ pub(super) struct Limit {
     pub(super) weight: u32,
 }
 
-/// What came of acquiring.
-#[must_use]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Acquired {
-    All,
-    /// The token waits, and may be running elsewhere already.
-    Parked,
-}
-
 /// Takes all permits that the node of `token` needs (L1).
 pub(super) fn acquire(slot: &Slot, token: NodeEntry) -> Acquired {
     acquire_from(slot, token, 0)
@@ -147,7 +103,8 @@ pub(super) fn acquire(slot: &Slot, token: NodeEntry) -> Acquired {
 fn acquire_from(slot: &Slot, token: NodeEntry, stage: usize) -> Acquired {
     let limits = slot.plan().limits_of(token.index());
     for (stage, limit) in limits.iter().enumerate().skip(stage) {
-        if limit.semaphore.acquire(token, limit.weight, stage) == Acquired::Parked {
+        let who = || Waiting { token, stage };
+        if limit.semaphore.0.permits.acquire(who, limit.weight) == Acquired::Parked {
             return Acquired::Parked;
         }
     }
@@ -157,8 +114,7 @@ fn acquire_from(slot: &Slot, token: NodeEntry, stage: usize) -> Acquired {
 /// Gives the permits of a node back, and calls `run` with the tokens of those who have all of theirs now.
 pub(super) fn release(slot: &Slot, index: u32, run: &mut dyn FnMut(NodeEntry)) {
     for limit in slot.plan().limits_of(index) {
-        let mut next = limit.semaphore.give_back(limit.weight);
-        while let Some(Waiting { token, stage, .. }) = next {
+        limit.semaphore.0.permits.give_back(limit.weight, |Waiting { token, stage }| {
             // SAFETY: L2, the token that waited is ours now.
             let other: NonNull<Slot> = unsafe { token.head() }.cast();
             // SAFETY: S3 of `slot`, the token's unit keeps its run.
@@ -166,7 +122,6 @@ pub(super) fn release(slot: &Slot, index: u32, run: &mut dyn FnMut(NodeEntry)) {
             if acquire_from(other, token, stage + 1) == Acquired::All {
                 run(token.granted());
             }
-            next = limit.semaphore.lock().next();
-        }
+        });
     }
 }

@@ -95,7 +95,7 @@ unsafe fn clear<T>(cell: NonNull<u8>) {
     // ORDERING: Relaxed, as above. Before the drop, which may panic.
     cell.state.store(0, Ordering::Relaxed);
     // SAFETY: it was full, and is ours (O3).
-    cell.value.with_mut(|value| unsafe { (*value).assume_init_drop() });
+    cell.value.with_mut(|value| unsafe { value.cast::<T>().drop_in_place() });
 }
 
 /// The outputs of one run.
@@ -221,7 +221,7 @@ impl Outputs {
             }
         }
         // SAFETY: O2, full, and nobody writes while we are counted or by order.
-        Ok(cell.value.with(|place| unsafe { (*place).assume_init_ref() }))
+        Ok(cell.value.with(|place| unsafe { &*place.cast::<T>() }))
     }
 
     /// Ends a [`Outputs::borrow`] that was guarded.
@@ -257,7 +257,7 @@ impl Outputs {
             Err(_) => return Err(Refusal::Busy),
         }
         // SAFETY: O2, WRITING is ours, and it was full.
-        let value = cell.value.with_mut(|place| unsafe { (*place).assume_init_read() });
+        let value = cell.value.with_mut(|place| unsafe { place.cast::<T>().read() });
         // ORDERING: Release pairs with the Acquire of the next.
         cell.state.store(0, Ordering::Release);
         Ok(value)

@@ -20,14 +20,15 @@ use crossbeam_utils::CachePadded;
 use super::build::Graph;
 use super::ending::{Ending, Keeper};
 use super::error::{Cause, Stopped};
+use super::join::Join;
 use super::output::{Access, Cells, Outputs};
 use super::plan::{Plan, trait_bits};
+use super::profile::Log;
 use super::work;
-use crate::base::shim::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Mutex, MutexGuard, Ordering,
-};
+use crate::base::shim::{AtomicBool, AtomicPtr, AtomicU32, Mutex, MutexGuard, Ordering};
 use crate::sched::blocking::Sleeper;
 use crate::task::context;
+use crate::task::count::Count;
 use crate::task::group::{Group, guard_user_code};
 use crate::task::header::Header;
 use crate::task::node::{NodeEntry, Number, RunHead, RunNumber};
@@ -64,20 +65,25 @@ type Ranks = [VecDeque<NodeEntry>; 3];
 const GOES_ON: u32 = 0;
 const CANCELLED: u32 = 1;
 const DEADLINE: u32 = 2;
+/// Besides: the run is profiled (J1 of `profile`).
+const PROFILED: u32 = 4;
 
 #[repr(C)]
 pub(super) struct Slot {
     pub(super) head: RunHead,
     plan: NonNull<Plan>,
-    counters: Box<[AtomicU32]>,
+    joins: Box<[Join]>,
     bits: RunNumber,
     /// S4. Written before the first entry is pushed.
     pub(super) group: Cell<*const Group>,
     pub(super) task: Cell<*const Header>,
     pub(super) on_failure: Cell<OnFailure>,
+    /// Why the run was stopped, and whether it is profiled.
     stop: AtomicU32,
+    /// Of a run that is profiled. Written before the first entry is pushed.
+    log: Cell<*const Log>,
     pub(super) access: Access,
-    units: CachePadded<AtomicUsize>,
+    pub(super) units: CachePadded<Count>,
     pub(super) ending: Ending,
     pub(super) outputs: Outputs,
     faults: Mutex<Faults>,
@@ -105,18 +111,19 @@ const _: () = assert!(std::mem::offset_of!(Slot, head) == 0);
 
 impl Slot {
     fn new(plan: &Plan, cells: &Cells) -> Box<Self> {
-        let counters = plan.records.iter().map(|record| AtomicU32::new(record.strong)).collect();
+        let joins = plan.records.iter().map(|record| Join::new(record.strong)).collect();
         let mut slot = Box::new(Self {
             head: RunHead { work: work::from_worker },
             plan: NonNull::from(plan),
-            counters,
+            joins,
             bits: RunNumber::NONE,
             group: Cell::new(ptr::null()),
             task: Cell::new(ptr::null()),
             on_failure: Cell::new(OnFailure::Continue),
             stop: AtomicU32::new(GOES_ON),
+            log: Cell::new(ptr::null()),
             access: if plan.loops { Access::Guarded } else { Access::Ordered },
-            units: CachePadded::new(AtomicUsize::new(0)),
+            units: CachePadded::new(Count::new()),
             ending: Ending::new(),
             outputs: Outputs::new(cells),
             faults: Mutex::default(),
@@ -146,10 +153,10 @@ impl Slot {
     }
 
     #[inline(always)]
-    pub(super) fn counter(&self, index: u32) -> &AtomicU32 {
-        debug_assert!((index as usize) < self.counters.len());
+    pub(super) fn join(&self, index: u32) -> &Join {
+        debug_assert!((index as usize) < self.joins.len());
         // SAFETY: there is one for each node, and indices come from the plan.
-        unsafe { self.counters.get_unchecked(index as usize) }
+        unsafe { self.joins.get_unchecked(index as usize) }
     }
 
     /// Begins a run, with a unit for each source, as a part of `task` in `group` (S4). The slot is the caller's (S1).
@@ -158,22 +165,14 @@ impl Slot {
         self.group.set(group);
         self.task.set(task);
         self.on_failure.set(on_failure);
-        // ORDERING: Relaxed, here and below: the first entry publishes it.
-        self.units.store(units, Ordering::Relaxed);
+        self.units.rearm(units);
         if self.plan().loops {
             // S2.
-            for (counter, record) in self.counters.iter().zip(&self.plan().records) {
-                counter.store(record.strong, Ordering::Relaxed);
+            for (join, record) in self.joins.iter().zip(&self.plan().records) {
+                join.reset(record.strong);
             }
         }
         self.ending.begin();
-    }
-
-    /// S3; the caller holds a unit.
-    pub(super) fn add_units(&self, units: usize) {
-        // ORDERING: Relaxed, the caller's own unit keeps the run.
-        let before = self.units.fetch_add(units, Ordering::Relaxed);
-        debug_assert!(before > 0, "S3");
     }
 
     /// Gives units back, and finishes the run if they were the last (S3).
@@ -183,10 +182,7 @@ impl Slot {
     pub(super) unsafe fn sub_units(this: NonNull<Self>, units: usize) {
         // SAFETY: S3, the units keep the run.
         let slot = unsafe { this.as_ref() };
-        // ORDERING: Release hands what this thread did to the finisher, Acquire takes what the others did.
-        let before = slot.units.fetch_sub(units, Ordering::AcqRel);
-        debug_assert!(before >= units, "S3");
-        if before == units {
+        if slot.units.sub(units) {
             // SAFETY: S3, those were the last.
             unsafe { Self::finish(this) };
         }
@@ -221,18 +217,47 @@ impl Slot {
     #[inline(always)]
     pub(super) fn is_stopped(&self) -> bool {
         // ORDERING: Relaxed, a hint: a node that begins at the same time may run.
-        self.stop.load(Ordering::Relaxed) != GOES_ON
+        self.stop.load(Ordering::Relaxed) & !PROFILED != GOES_ON
+    }
+
+    /// Whether the run is neither stopped nor profiled.
+    #[inline(always)]
+    pub(super) fn is_plain(&self) -> bool {
+        // ORDERING: Relaxed, as in `is_stopped`.
+        self.stop.load(Ordering::Relaxed) == GOES_ON
+    }
+
+    /// Has the run that is to begin write into `log`.
+    ///
+    /// # Safety
+    /// The slot is the caller's (S1), and `log` outlives the run.
+    pub(super) unsafe fn profile(&self, log: &Log) {
+        self.log.set(log);
+        // ORDERING: Relaxed, the first entry publishes it.
+        self.stop.fetch_or(PROFILED, Ordering::Relaxed);
+    }
+
+    /// Where the run is logged, if it is; the caller has a token.
+    pub(super) fn log(&self) -> Option<&Log> {
+        // ORDERING: Relaxed, written before the first entry was pushed.
+        if self.stop.load(Ordering::Relaxed) & PROFILED == 0 {
+            return None;
+        }
+        // SAFETY: by the promise in `profile`, and J4 of it.
+        unsafe { self.log.get().as_ref() }
     }
 
     pub(super) fn stop(&self, why: Stopped) {
         let why = if why == Stopped::Deadline { DEADLINE } else { CANCELLED };
         // ORDERING: Relaxed, a hint that publishes nothing; the first reason counts.
-        let _ = self.stop.compare_exchange(GOES_ON, why, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.stop.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
+            (now & !PROFILED == GOES_ON).then_some(now | why)
+        });
     }
 
     pub(super) fn stopped(&self) -> Option<Stopped> {
         // ORDERING: Relaxed, asked after the end, which orders it.
-        match self.stop.load(Ordering::Relaxed) {
+        match self.stop.load(Ordering::Relaxed) & !PROFILED {
             GOES_ON => None,
             DEADLINE => Some(Stopped::Deadline),
             _ => Some(Stopped::Cancelled),

@@ -5,8 +5,7 @@
 //!     for each successor that it made ready, or gives it up.
 //! W2. The first successor that is ready stays in the hand: a chain is a loop, not a recursion. The others go
 //!     into the deque of this thread, where anyone may take them, and sleepers are told.
-//! W3. The last predecessor to arrive fires a node: a counter that reads 1 is written by nobody else, so it takes no
-//!     read-modify-write. A node with one predecessor has no counter to speak of.
+//! W3. The last predecessor to arrive fires a node (`join`). A node with one predecessor has no counter to speak of.
 //! W4. Units are drawn and given back in batches, by a purse that lives as long as the hand. It is settled last, after
 //!     the frame, because the run, and with it the group, may be gone then.
 //! W5. A node that fails or is skipped passes its token on all the same, marked: what depends on it is skipped
@@ -21,13 +20,15 @@ use std::ptr::NonNull;
 
 use super::body::Step;
 use super::error::Cause;
-use super::limit::Acquired;
+use super::join::Arrival;
 use super::output::Refusal;
+use super::permits::Acquired;
 use super::plan::{Record, trait_bits};
+use super::profile::Lap;
 use super::slot::Slot;
 use super::{errand, limit, output};
 use crate::base::barrier::light_is_free;
-use crate::base::shim::Ordering;
+use crate::base::prefetch::{prefetch_read, prefetch_write};
 use crate::idle::Idle;
 use crate::queue::deque::Deque;
 use crate::sched::worker::Worker;
@@ -36,14 +37,14 @@ use crate::task::group::Payload;
 use crate::task::header::{Header, RawTask};
 use crate::task::node::{NodeEntry, RunHead};
 
-/// In a counter: a predecessor failed or was skipped (W5).
-pub(super) const POISON: u32 = 1 << 31;
-
 /// Units drawn at once. Guessed, as in `task/count.rs`.
 const BATCH: usize = 64;
 
 /// Nodes after which an errand asks whether it should give way. Guessed.
 pub(super) const TURN: u32 = 64;
+
+/// Successors whose memory is asked for while a body runs.
+const AHEAD: usize = 2;
 
 /// The index in a token for the best node that is ready (W6).
 const BEST: u32 = u32::MAX;
@@ -230,6 +231,9 @@ unsafe fn end_held(slot: NonNull<Slot>, index: u32, outcome: Result<(), Cause>) 
         told: RefCell::default(),
     };
     let record = &slot.plan().records[index as usize];
+    if let Some(log) = slot.log() {
+        log.end_away(index);
+    }
     hand.release(record, index);
     let kept = match outcome {
         Ok(()) => hand.fire(record),
@@ -367,15 +371,27 @@ impl<'a> Hand<'a> {
         // SAFETY: a token's index is one of the plan.
         let record = unsafe { slot.plan().records.get_unchecked(index as usize) };
         if record.strong > 1 {
-            // ORDERING: Relaxed, the next to touch it comes after this node, or in the next run (S2).
-            slot.counter(index).store(record.strong, Ordering::Relaxed);
+            slot.join(index).reset(record.strong);
         }
-        if token.is_skipped() || record.traits & trait_bits::SLOW != 0 || slot.is_stopped() {
+        if token.is_skipped() || record.traits & trait_bits::SLOW != 0 || !slot.is_plain() {
             return self.run_slowly(token, record);
         }
+        self.expect(record);
         // SAFETY: P1, the body is there and its function its own.
         let step = unsafe { (record.call)(record.data, self) };
         if step == Step::Done { self.fire(record) } else { self.take_step(record, step) }
+    }
+
+    /// Has what the node's end will touch come near while its body runs.
+    #[inline(always)]
+    fn expect(&self, record: &Record) {
+        let plan = self.slot.plan();
+        for &successor in plan.successors(record).iter().take(AHEAD) {
+            prefetch_read(plan.records.as_ptr().wrapping_add(successor.index() as usize));
+            if !successor.is_sole() {
+                prefetch_write(self.slot.join(successor.index()));
+            }
+        }
     }
 
     /// W6.
@@ -394,18 +410,10 @@ impl<'a> Hand<'a> {
         for &successor in slot.plan().successors(record) {
             let mut token = NodeEntry::new(slot.run(), successor.index());
             if !successor.is_sole() {
-                let counter = slot.counter(successor.index());
-                // ORDERING: Acquire pairs with the Release of the decrements: the last predecessor
-                // sees what the others did. Model: loom_last_predecessor_fires_once.
-                if counter.load(Ordering::Acquire) != 1 {
-                    // ORDERING: AcqRel, as above, and Release for those who come later.
-                    let before = counter.fetch_sub(1, Ordering::AcqRel);
-                    if before & !POISON != 1 {
-                        continue;
-                    }
-                    if before & POISON != 0 {
-                        token = token.skipped();
-                    }
+                match slot.join(successor.index()).arrive() {
+                    Arrival::Runs => {}
+                    Arrival::Waits => continue,
+                    Arrival::Skips => token = token.skipped(),
                 }
             }
             let token = ready(slot, token);
@@ -429,14 +437,10 @@ impl<'a> Hand<'a> {
         let weak = record.traits & trait_bits::CONDITION != 0;
         for &successor in slot.plan().successors(record).iter().filter(|_| !weak) {
             let token = NodeEntry::new(slot.run(), successor.index()).skipped();
-            if !successor.is_sole() {
-                let counter = slot.counter(successor.index());
-                // ORDERING: Relaxed, the decrement below publishes it.
-                counter.fetch_or(POISON, Ordering::Relaxed);
-                // ORDERING: AcqRel, as in `fire`.
-                if counter.fetch_sub(1, Ordering::AcqRel) & !POISON != 1 {
-                    continue;
-                }
+            if !successor.is_sole()
+                && slot.join(successor.index()).arrive_skipped() == Arrival::Waits
+            {
+                continue;
             }
             if let Some(token) = kept.replace(ready(slot, token)) {
                 self.push(token);
@@ -464,9 +468,13 @@ impl<'a> Hand<'a> {
             // The token waits at a semaphore, with its unit.
             return None;
         }
+        let lap = Lap::begin(slot, index);
         // SAFETY: P1, the body is there and its function its own.
         let step = unsafe { (record.call)(record.data, self) };
-        if step != Step::Held {
+        if step == Step::Held {
+            Lap::go_on(lap);
+        } else {
+            drop(lap);
             self.release(record, index);
         }
         self.take_step(record, step)
@@ -551,7 +559,7 @@ impl<'a> Hand<'a> {
         if units > 0 {
             self.units.set(units - 1);
         } else {
-            self.slot.add_units(BATCH);
+            self.slot.units.add(BATCH);
             self.units.set(BATCH - 1);
         }
         self.put(token);

@@ -21,6 +21,8 @@ use super::slots::{CANCELED, Completion};
 use super::sys;
 use crate::base::shim::Mutex;
 
+/// Alone on its cache line, as `Readiness` is.
+#[repr(align(64))]
 pub(crate) struct Descriptor {
     fd: OwnedFd,
     engine: Arc<Engine>,
@@ -29,6 +31,9 @@ pub(crate) struct Descriptor {
     source: OnceLock<(Source, Short)>,
     registers: Mutex<()>,
 }
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Descriptor>() == 64);
 
 /// What fewer bytes than asked for mean (H3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

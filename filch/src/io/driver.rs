@@ -275,7 +275,11 @@ impl Driver {
 enum Errand {
     Nothing,
     Uring(Plan),
-    Epoll(RawFd),
+    Epoll {
+        fd: RawFd,
+        /// Whether events wait to be told.
+        ready: bool,
+    },
     Fake,
 }
 
@@ -286,7 +290,7 @@ impl Driver {
         let mut state = self.lock();
         let errand = match &mut state.backend {
             Backend::Uring(uring) => Errand::Uring(uring.plan()),
-            Backend::Epoll(epoll) => Errand::Epoll(epoll.fd()),
+            Backend::Epoll(epoll) => Errand::Epoll { fd: epoll.fd(), ready: epoll.is_ready() },
             Backend::Fake(_) => return Errand::Fake,
             Backend::Unopened | Backend::Closed => return Errand::Nothing,
         };
@@ -315,7 +319,7 @@ impl Driver {
                 self.enter(plan, batch);
                 self.leave(caller);
             }
-            Errand::Epoll(fd) => {
+            Errand::Epoll { fd, .. } => {
                 self.look(fd, Some(Duration::ZERO), batch);
                 self.leave(caller);
             }
@@ -351,13 +355,12 @@ impl Driver {
 
     fn look(&self, fd: RawFd, timeout: Option<Duration>, batch: &mut Batch) {
         let mut events = std::mem::take(&mut batch.events);
-        epoll::wait(fd, timeout, self.room(), &mut events);
-        if !events.is_empty() {
-            let state = self.lock();
-            if let Backend::Epoll(epoll) = &state.backend {
-                epoll.tell(&events, &mut batch.wakers);
-            }
+        epoll::wait(fd, timeout, &mut events);
+        let mut state = self.lock();
+        if let Backend::Epoll(epoll) = &mut state.backend {
+            epoll.tell(&events, self.room(), &mut batch.wakers);
         }
+        drop(state);
         batch.events = events;
     }
 
@@ -370,7 +373,8 @@ impl Driver {
                 plan.ready || plan.fetch
             }
             Backend::Fake(fake) => fake.due().is_some_and(|due| due <= sim::now()),
-            Backend::Epoll(_) | Backend::Unopened | Backend::Closed => false,
+            Backend::Epoll(epoll) => epoll.is_ready(),
+            Backend::Unopened | Backend::Closed => false,
         }
     }
 
@@ -380,7 +384,8 @@ impl Driver {
         match self.errand(Caller::Owner) {
             Errand::Nothing => self.sleep_on_bed(timeout),
             Errand::Uring(plan) => self.sleep_in_ring(plan, timeout, batch),
-            Errand::Epoll(fd) => {
+            Errand::Epoll { fd, ready: true } => self.look(fd, Some(Duration::ZERO), batch),
+            Errand::Epoll { fd, ready: false } => {
                 if self.word.lie_down(Place::Kernel) == Lain::Down {
                     self.look(fd, timeout, batch);
                     self.word.stand_up();

@@ -12,6 +12,7 @@
 //! | `epoll`, `readiness` | how is it waited for where there is no ring? |
 //! | `descriptor` | who keeps a descriptor open? |
 //! | `buffers`, `buf` | whose memory do the bytes go to? |
+//! | `waiting` | what is told first when there is no room for all? |
 //! | `wake` | how is a waiting thread woken? |
 //! | `line` | whose turn is it, and what has to end first? |
 //! | `batch` | what is told when the lock is free? |
@@ -45,6 +46,7 @@ mod system {
     pub(crate) mod request;
     pub(crate) mod sys;
     pub(crate) mod uring;
+    mod waiting;
 }
 
 #[cfg(not(loom))]

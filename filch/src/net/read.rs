@@ -19,7 +19,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, offset_of};
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
@@ -43,7 +43,8 @@ const OWN: usize = 8 * 1024;
 /// Most bytes that one call asks for: the kernel cuts there anyway.
 pub(super) const MOST: usize = 1 << 30;
 
-/// What a socket knows about its reads.
+/// What a socket knows about its reads. Each read needs the fields up to `descriptor`.
+#[repr(C)]
 pub(crate) struct ReadSide {
     /// Whether a read may go straight to the kernel: no stash, no stream, nothing abandoned in
     /// flight. Written under the lock.
@@ -93,6 +94,9 @@ pub(super) enum Found<T> {
 }
 
 impl ReadSide {
+    /// The end of what each read needs.
+    pub(super) const HOT: usize = offset_of!(Self, descriptor);
+
     pub(super) fn new(descriptor: Arc<Descriptor>) -> Self {
         let (plain, drained) = (AtomicBool::new(true), AtomicBool::new(true));
         Self { plain, drained, descriptor, state: Mutex::new(State::default()) }

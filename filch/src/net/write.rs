@@ -19,6 +19,7 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
+use std::mem::offset_of;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::{Context, Poll, Wake, Waker, ready};
@@ -46,21 +47,25 @@ const HELD: u32 = 1;
 /// Somebody writes, and others wait.
 const AWAITED: u32 = 2;
 
-/// The line that writers stand in (W1).
+/// The line that writers stand in (W1). Each write needs the fields from `uncopied` on.
+#[repr(C)]
 pub(crate) struct WriteSide {
-    line: AtomicU32,
     waiters: Mutex<VecDeque<Waker>>,
-    descriptor: Arc<Descriptor>,
     /// A wait for readiness on a ring, for `futures-io`, and who is woken when it ends (W7).
     poll: Mutex<Option<Ticket>>,
     bell: OnceLock<Arc<Bell>>,
-    /// Whether the direction is to be shut when the line is free (W5).
-    shuts: AtomicBool,
+    descriptor: Arc<Descriptor>,
     /// Bytes from which on a write is sent without a copy (W6).
     uncopied: AtomicUsize,
+    line: AtomicU32,
+    /// Whether the direction is to be shut when the line is free (W5).
+    shuts: AtomicBool,
 }
 
 impl WriteSide {
+    /// The start of what each write needs.
+    pub(super) const HOT: usize = offset_of!(Self, uncopied);
+
     pub(super) fn new(descriptor: Arc<Descriptor>) -> Self {
         let (line, waiters) = (AtomicU32::new(FREE), Mutex::new(VecDeque::new()));
         let (shuts, uncopied) = (AtomicBool::new(false), AtomicUsize::new(usize::MAX));
@@ -435,8 +440,10 @@ impl<'a, B: IoBuf + Unpin> Write<'a, B> {
         match sys::to_io(result) {
             Ok(count) => self.sent += count as usize,
             Err(_) if self.cancelled && self.sent > 0 => return Some(Ok(self.sent)),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted && !self.cancelled => {
-                return None;
+            // Begun anew, or, if it is not wanted any more, never begun.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                let cancelled = || Err(io::Error::from_raw_os_error(libc::ECANCELED));
+                return self.cancelled.then(cancelled);
             }
             Err(error) => return Some(Err(error)),
         }

@@ -45,6 +45,12 @@ pub(crate) struct Suspect {
 /// take longer.
 const IO_AGE: Duration = Duration::from_micros(100);
 
+/// Up to this time for each, tasks are brief: the clock would cost a percent of them. Guessed.
+pub(super) const BRIEF: u64 = 8_000;
+
+/// How many brief tasks run between two looks at the clock. Guessed.
+const BRIEF_TASKS: u64 = 4;
+
 /// So many tasks in the ring are shared at once, however brief they may be. Guessed: some 300 µs of
 /// work, which is more than a wake costs.
 const HELD_BACK: usize = 64;
@@ -283,10 +289,13 @@ impl Worker {
     }
 
     /// Whether completions have waited for so long that they come before the next task (K4 of `worker`). Tasks that
-    /// were held back for so long are for others, too.
+    /// were held back for so long are for others, too. The clock is read after each task, or, if those before
+    /// were brief, after some.
     pub(super) fn is_due(&self, driving: bool) -> bool {
         let age = || self.shared().clock.now().saturating_duration_since(self.since.get());
-        let due = (driving || self.held_back.get()) && age() >= IO_AGE;
+        let look = (driving || self.held_back.get())
+            && (!self.brief.get() || self.tick.get().is_multiple_of(BRIEF_TASKS));
+        let due = look && age() >= IO_AGE;
         if due {
             self.share_held_back();
         }

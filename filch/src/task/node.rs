@@ -154,7 +154,7 @@ impl Number {
         let number = free.0.pop().unwrap_or_else(|| {
             let fresh = free.1;
             assert!((fresh as usize) < SEGMENT * SEGMENTS, "too many runs of graphs");
-            if fresh as usize % SEGMENT == 0 {
+            if (fresh as usize).is_multiple_of(SEGMENT) {
                 let segment: Box<Segment> =
                     Box::new([const { AtomicPtr::new(ptr::null_mut()) }; SEGMENT]);
                 // ORDERING: Release pairs with the Acquire in `NodeEntry::head`.

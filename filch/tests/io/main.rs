@@ -20,7 +20,6 @@ mod names;
 mod odd;
 mod records;
 mod refused;
-mod signals;
 mod streams;
 mod uncopied;
 mod unix;

@@ -61,10 +61,10 @@ impl Driver {
         waker: Waker,
     ) -> Result<Key, Refused> {
         self.begin(caller, kind, |state| {
-            let key = state.slots.insert(waker);
-            if let Request::SendUncopied { fd, .. } = *request {
-                state.slots.set_uncopied(key, fd);
-            }
+            let key = match *request {
+                Request::SendUncopied { fd, .. } => state.slots.insert_uncopied(waker, fd),
+                _ => state.slots.insert(waker),
+            };
             state.hand_over(request, performer, key);
             Ok(key)
         })

@@ -146,8 +146,7 @@ fn evacuation_moves_only_what_was_cancelled_by_it() {
 #[test]
 fn a_send_without_a_copy_is_told_once_its_notice_has_come() {
     let mut slots = Slots::default();
-    let key = slots.insert(waker());
-    slots.set_uncopied(key, 42);
+    let key = slots.insert_uncopied(waker(), 42);
     let _ = tell(&mut slots, key, more(7));
     assert_eq!(slots.poll(key, &waker(), &mut Some(waker())), Polled::Pending);
     assert_eq!(slots.unnoticed().collect::<Vec<_>>(), [42]);

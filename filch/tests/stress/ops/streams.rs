@@ -346,6 +346,10 @@ impl<S: Stream> Reader<S> {
             }
             dawdle(&mut dice).await;
         }
+        if self.epoch.aborted.load(SeqCst) {
+            // The other side may have ended anywhere.
+            return Err(Aborted);
+        }
         assert!(self.head.is_empty() && self.peeked.is_empty(), "S1: half a frame");
         self.link.check();
         Ok(())
