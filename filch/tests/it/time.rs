@@ -354,7 +354,7 @@ fn a_sleep_outlives_its_runtime_and_goes_on_in_another() {
 #[test]
 fn a_sleep_on_a_thread_adopted_by_a_runtime_that_has_ended_lasts() {
     watched(|dog| {
-        let rig = dog.rig(1);
+        let rig = dog.rig_of(Builder::new().workers(1).adoptable_threads(1));
         let adopted = rig.adopt().unwrap();
         let mut before = pin!(sleep(YEAR));
         assert!(poll_once(before.as_mut()).is_pending());
