@@ -161,6 +161,10 @@ async fn write_some(
             let op: Op<_> = Box::pin(async move { clone.write_all(given).await.0 });
             let fate = tempt(dice, op).await;
             let now = epoch.check(file.stream_position().await, "stream_position")?;
+            if epoch.aborted.load(Ordering::SeqCst) {
+                // What was begun before may have been given up with its runtime.
+                return Err(Aborted);
+            }
             let (before, after) = (all.len() as u64, (all.len() + len) as u64);
             assert!(now == before || now == after, "B2: {before} -> {now}, not {after}");
             match fate {

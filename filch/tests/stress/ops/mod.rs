@@ -134,7 +134,8 @@ fn build(epoch: &'static Epoch, backend: IoBackend, dice: &mut Rng) -> Runtime {
         .single_thread(both_roles)
         .workers(if both_roles { 1 } else { 1 + dice.below(3) as usize })
         .io_spares([0, 1, 2, 16][dice.below(4) as usize])
-        .blocking_threads(1 + dice.below(4) as usize)
+        // A read of a pipe occupies one where there is no ring, until somebody writes to it on another.
+        .blocking_threads(3 + dice.below(4) as usize)
         .spare_keep_alive(ms(dice, 3))
         .sentry_period(ms(dice, 2))
         .on_panic(move |_| {
