@@ -358,7 +358,9 @@ impl<'a> Hand<'a> {
     #[inline(always)]
     fn run_one(&self, token: NodeEntry) -> Option<NodeEntry> {
         // SAFETY: a token's index is one of the plan; that of the best is 0.
-        let record = unsafe { &*self.records.add(token.index() as usize) };
+        let record = unsafe { self.records.add(token.index() as usize) };
+        // SAFETY: as above; the plan outlives its runs.
+        let record = unsafe { &*record };
         let slow = record.traits & trait_bits::SLOW != 0;
         if !token.is_plain() | slow | self.slot.is_stopped() {
             return self.run_slowly(token);
