@@ -41,6 +41,8 @@
 //! | borrow from the stack | [`scope()`]: blocks until the last child is gone |
 //! | compute in halves | [`join()`], [`join_many()`], [`join_all()`] |
 //! | compute in loops, sort, scan | [`par`], with rayon's names |
+//! | run a graph of nodes, many times | [`Graph`], [`graph`] |
+//! | take items through stages, many at once | [`Pipeline`] |
 //! | compute from async code | [`cpu()`] |
 //! | call what blocks for long | [`spawn_blocking()`] |
 //! | have jobs with children | [`Job`] |
@@ -66,7 +68,7 @@
 //!
 //! # Not yet
 //!
-//! There is no task graph; signals, processes and standard streams have no futures of their own. I/O is for
+//! Signals, processes and standard streams have no futures of their own. I/O is for
 //! Linux only. There are no cargo features.
 
 extern crate self as filch;
@@ -107,6 +109,8 @@ mod adopt;
 pub mod par;
 
 pub mod graph;
+
+pub mod pipeline;
 
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod fs;
@@ -232,7 +236,9 @@ pub use block_on::{block_on, block_on_fn};
 #[cfg(not(loom))]
 pub use builder::Builder;
 #[cfg(not(loom))]
-pub use config::{Affinity, Config, IoBackend, Level, PanicInfo, Role, WorkerInfo};
+pub use config::{
+    Affinity, Config, IoBackend, Level, PanicInfo, ParseConfigError, Role, WorkerInfo,
+};
 #[cfg(not(loom))]
 pub use cpu::{Cpu, cpu};
 #[cfg(not(loom))]
@@ -245,6 +251,8 @@ pub use graph::Graph;
 pub use group::{Group, GroupFuture, group};
 #[cfg(not(loom))]
 pub use observe::Counts;
+#[cfg(not(loom))]
+pub use pipeline::Pipeline;
 #[cfg(not(loom))]
 pub use runtime::{Description, Handle, LaneSnapshot, Runtime, Snapshot, WorkerSnapshot};
 #[cfg(not(loom))]

@@ -6,7 +6,7 @@ use super::build::Graph;
 use super::plan::trait_bits;
 
 /// A string as DOT and JSON quote it.
-struct Quoted<'a>(&'a str);
+pub(super) struct Quoted<'a>(pub(super) &'a str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -34,15 +34,20 @@ impl Graph<'_> {
     /// assert!(g.dump_dot().contains("n0 -> n1;"));
     /// ```
     pub fn dump_dot(&self) -> String {
+        self.dot_with(|index| format!("label={}", Quoted(&self.parts.name(index))))
+    }
+
+    /// As [`Graph::dump_dot`], with nodes as `attributes` has them.
+    pub(super) fn dot_with(&self, attributes: impl Fn(u32) -> String) -> String {
         let mut out = String::new();
-        self.write_dot(&mut out).expect("a string takes all");
+        self.write_dot(&mut out, attributes).expect("a string takes all");
         out
     }
 
-    fn write_dot(&self, out: &mut String) -> fmt::Result {
+    fn write_dot(&self, out: &mut String, attributes: impl Fn(u32) -> String) -> fmt::Result {
         out.push_str("digraph {\n");
         for id in self.nodes() {
-            write!(out, "  n{} [label={}", id.index, Quoted(&self.parts.name(id.index)))?;
+            write!(out, "  n{} [{}", id.index, attributes(id.index))?;
             if self.is_condition(id.index) {
                 out.push_str(", shape=diamond");
             }

@@ -286,8 +286,12 @@ impl<'g, 'env> Runner<'g, 'env> {
     /// If the graph has a cycle.
     #[track_caller]
     pub fn try_run(&self) -> Result<Run<'g, 'env>, RunError> {
-        let slot = self.graph.take_slot();
-        // SAFETY: taken just now, and the graph keeps it.
+        self.run_slot(self.graph.take_slot())
+    }
+
+    /// Runs in a slot that was taken for it.
+    pub(super) fn run_slot(&self, slot: NonNull<Slot>) -> Result<Run<'g, 'env>, RunError> {
+        // SAFETY: the graph keeps its slots.
         let this = unsafe { slot.as_ref() };
         let watch = self.watch(this);
         self.graph.run_in(this, self.on_failure);

@@ -23,6 +23,7 @@ use super::error::{Cause, Stopped};
 use super::join::Join;
 use super::output::{Access, Cells, Outputs};
 use super::plan::{Plan, trait_bits};
+use super::profile::Log;
 use super::work;
 use crate::base::shim::{AtomicBool, AtomicPtr, AtomicU32, Mutex, MutexGuard, Ordering};
 use crate::sched::blocking::Sleeper;
@@ -64,6 +65,8 @@ type Ranks = [VecDeque<NodeEntry>; 3];
 const GOES_ON: u32 = 0;
 const CANCELLED: u32 = 1;
 const DEADLINE: u32 = 2;
+/// Besides: the run is profiled (J1 of `profile`).
+const PROFILED: u32 = 4;
 
 #[repr(C)]
 pub(super) struct Slot {
@@ -75,7 +78,10 @@ pub(super) struct Slot {
     pub(super) group: Cell<*const Group>,
     pub(super) task: Cell<*const Header>,
     pub(super) on_failure: Cell<OnFailure>,
+    /// Why the run was stopped, and whether it is profiled.
     stop: AtomicU32,
+    /// Of a run that is profiled. Written before the first entry is pushed.
+    log: Cell<*const Log>,
     pub(super) access: Access,
     pub(super) units: CachePadded<Count>,
     pub(super) ending: Ending,
@@ -115,6 +121,7 @@ impl Slot {
             task: Cell::new(ptr::null()),
             on_failure: Cell::new(OnFailure::Continue),
             stop: AtomicU32::new(GOES_ON),
+            log: Cell::new(ptr::null()),
             access: if plan.loops { Access::Guarded } else { Access::Ordered },
             units: CachePadded::new(Count::new()),
             ending: Ending::new(),
@@ -214,18 +221,47 @@ impl Slot {
     #[inline(always)]
     pub(super) fn is_stopped(&self) -> bool {
         // ORDERING: Relaxed, a hint: a node that begins at the same time may run.
-        self.stop.load(Ordering::Relaxed) != GOES_ON
+        self.stop.load(Ordering::Relaxed) & !PROFILED != GOES_ON
+    }
+
+    /// Whether the run is neither stopped nor profiled.
+    #[inline(always)]
+    pub(super) fn is_plain(&self) -> bool {
+        // ORDERING: Relaxed, as in `is_stopped`.
+        self.stop.load(Ordering::Relaxed) == GOES_ON
+    }
+
+    /// Has the run that is to begin write into `log`.
+    ///
+    /// # Safety
+    /// The slot is the caller's (S1), and `log` outlives the run.
+    pub(super) unsafe fn profile(&self, log: &Log) {
+        self.log.set(log);
+        // ORDERING: Relaxed, the first entry publishes it.
+        self.stop.fetch_or(PROFILED, Ordering::Relaxed);
+    }
+
+    /// Where the run is logged, if it is; the caller has a token.
+    pub(super) fn log(&self) -> Option<&Log> {
+        // ORDERING: Relaxed, written before the first entry was pushed.
+        if self.stop.load(Ordering::Relaxed) & PROFILED == 0 {
+            return None;
+        }
+        // SAFETY: by the promise in `profile`, and J4 of it.
+        unsafe { self.log.get().as_ref() }
     }
 
     pub(super) fn stop(&self, why: Stopped) {
         let why = if why == Stopped::Deadline { DEADLINE } else { CANCELLED };
         // ORDERING: Relaxed, a hint that publishes nothing; the first reason counts.
-        let _ = self.stop.compare_exchange(GOES_ON, why, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.stop.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
+            (now & !PROFILED == GOES_ON).then_some(now | why)
+        });
     }
 
     pub(super) fn stopped(&self) -> Option<Stopped> {
         // ORDERING: Relaxed, asked after the end, which orders it.
-        match self.stop.load(Ordering::Relaxed) {
+        match self.stop.load(Ordering::Relaxed) & !PROFILED {
             GOES_ON => None,
             DEADLINE => Some(Stopped::Deadline),
             _ => Some(Stopped::Cancelled),

@@ -24,6 +24,7 @@ use super::join::{Arrival, Join};
 use super::output::Refusal;
 use super::permits::Acquired;
 use super::plan::{Reach, Record, trait_bits};
+use super::profile::Lap;
 use super::slot::Slot;
 use super::{errand, limit, output};
 use crate::base::barrier::light_is_free;
@@ -226,6 +227,9 @@ unsafe fn end_held(slot: NonNull<Slot>, index: u32, outcome: Result<(), Cause>) 
     let slot = unsafe { slot.as_ref() };
     let hand = Hand { way: Way::Away, ..Hand::new(slot, NodeEntry::new(slot.run(), index)) };
     let record = &slot.plan().records[index as usize];
+    if let Some(log) = slot.log() {
+        log.end_away(index);
+    }
     hand.release(record, index);
     let kept = match outcome {
         Ok(()) => hand.fire::<true>(record),
@@ -308,6 +312,7 @@ impl<'a> Hand<'a> {
 
     /// Takes the token along: the node ends when that is told to, and its body returns [`Step::Held`].
     pub(super) fn hold(&self) -> Held {
+        self.stay();
         Held { slot: NonNull::from(self.slot), index: self.index() }
     }
 
@@ -359,10 +364,10 @@ impl<'a> Hand<'a> {
     fn run_one(&self, token: NodeEntry) -> Option<NodeEntry> {
         // SAFETY: a token's index is one of the plan; that of the best is 0.
         let record = unsafe { self.records.add(token.index() as usize) };
-        // SAFETY: as above; the plan outlives its runs.
+        // SAFETY: as above; a plan does not change while it is run.
         let record = unsafe { &*record };
         let slow = record.traits & trait_bits::SLOW != 0;
-        if !token.is_plain() | slow | self.slot.is_stopped() {
+        if !token.is_plain() | slow | !self.slot.is_plain() {
             return self.run_slowly(token);
         }
         self.begin(token.index(), record);
@@ -471,13 +476,20 @@ impl<'a> Hand<'a> {
             slot.note_skipped(index);
             return self.pass_over(record);
         }
-        if limited && !token.is_granted() && limit::acquire(slot, token) == Acquired::Parked {
-            // The token waits at a semaphore, with its unit.
-            return None;
+        if limited && !token.is_granted() {
+            self.stay();
+            if limit::acquire(slot, token) == Acquired::Parked {
+                // The token waits at a semaphore, with its unit.
+                return None;
+            }
         }
+        let lap = Lap::begin(slot, index);
         // SAFETY: P1, the body is there and its function its own.
         let step = unsafe { (record.call)(record.data, self) };
-        if step != Step::Held {
+        if step == Step::Held {
+            Lap::go_on(lap);
+        } else {
+            drop(lap);
             self.release(record, index);
         }
         self.take_step(record, step)
@@ -589,6 +601,15 @@ impl<'a> Hand<'a> {
         match &self.way {
             Way::Here(_) if !token.is_of(self.slot.run()) => errand::send(token),
             _ => self.put(token),
+        }
+    }
+
+    /// Keeps the run, and with it the slot, for a hand whose token is about to go its own way: others may
+    /// bring it to its end, and the run with it, before this hand has looked for another.
+    fn stay(&self) {
+        if self.units.get() == 0 {
+            self.slot.units.add(BATCH);
+            self.units.set(BATCH);
         }
     }
 

@@ -21,7 +21,7 @@ use crate::base::shim::Ordering;
 use crate::config::{Config, IoBackend};
 use crate::error::BuildError;
 use crate::io::batch::Batch;
-use crate::io::driver::{Driver, Ending, Kind, Tasks};
+use crate::io::driver::{Caller, Driver, Ending, Kind, Tasks};
 use crate::io::engine::{Closure, Engine, Hooks};
 use crate::io::uring::Mode;
 
@@ -45,6 +45,12 @@ pub(crate) struct Suspect {
 /// take longer.
 const IO_AGE: Duration = Duration::from_micros(100);
 
+/// Up to this time for each, tasks are brief: the clock would cost a percent of them. Guessed.
+pub(super) const BRIEF: u64 = 8_000;
+
+/// How many brief tasks run between two looks at the clock. Guessed.
+const BRIEF_TASKS: u64 = 4;
+
 /// So many tasks in the ring are shared at once, however brief they may be. Guessed: some 300 µs of
 /// work, which is more than a wake costs.
 const HELD_BACK: usize = 64;
@@ -57,7 +63,7 @@ struct DriverCore {
 
 impl EventCore for DriverCore {
     fn poll(&mut self) -> usize {
-        self.driver.visit(&mut self.batch)
+        self.driver.visit(Caller::Owner, &mut self.batch)
     }
 
     fn park(&mut self, timeout: Option<Duration>) {
@@ -133,7 +139,7 @@ impl Shared {
     pub(super) fn rescue_driver(&self, slot: &Slot) {
         let driver = self.engine.driver(slot.info.index);
         if driver.is_active() {
-            let told = driver.visit(&mut Batch::new());
+            let told = driver.visit(Caller::Other, &mut Batch::new());
             slot.counters.rescues.add_shared(told as u64);
         }
     }
@@ -157,7 +163,7 @@ impl Worker {
         if !self.runs_futures() {
             return;
         }
-        let ending = if self.is_stopped() { Ending::Close } else { Ending::Evacuate };
+        let ending = || if self.is_stopped() { Ending::Close } else { Ending::Evacuate };
         // Not as the slot's worker any more: whom this wakes goes to the others.
         self.driver().end(ending, &mut Batch::new());
     }
@@ -166,7 +172,7 @@ impl Worker {
     /// others would find that only after a while.
     pub(super) fn flush_driver(&self) {
         if self.drives() {
-            self.driver().visit(&mut Batch::new());
+            self.driver().visit(Caller::Owner, &mut Batch::new());
         }
     }
 
@@ -190,7 +196,8 @@ impl Worker {
         }
         let slot = &self.shared().slots[suspect.slot];
         let driver = self.shared().engine.driver(slot.info.index);
-        let told = if driver.is_active() { driver.visit(&mut Batch::new()) } else { 0 };
+        let told =
+            if driver.is_active() { driver.visit(Caller::Other, &mut Batch::new()) } else { 0 };
         slot.counters.rescues.add_shared(told as u64);
         told > 0
     }
@@ -282,10 +289,13 @@ impl Worker {
     }
 
     /// Whether completions have waited for so long that they come before the next task (K4 of `worker`). Tasks that
-    /// were held back for so long are for others, too.
+    /// were held back for so long are for others, too. The clock is read after each task, or, if those before
+    /// were brief, after some.
     pub(super) fn is_due(&self, driving: bool) -> bool {
         let age = || self.shared().clock.now().saturating_duration_since(self.since.get());
-        let due = (driving || self.held_back.get()) && age() >= IO_AGE;
+        let look = (driving || self.held_back.get())
+            && (!self.brief.get() || self.tick.get().is_multiple_of(BRIEF_TASKS));
+        let due = look && age() >= IO_AGE;
         if due {
             self.share_held_back();
         }

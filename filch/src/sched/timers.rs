@@ -9,13 +9,14 @@
 //! M2. While a worker is awake and its wheel holds a timer, the sentry is armed (Y1). It fires the
 //!     timers of a worker that is stuck or out. A spare, which there is only while somebody is missing,
 //!     looks at all wheels in its steps and before its sleeps.
-//! M3. A step fires at most `timer_budget` timers, so they starve nobody; and there is a look in every
-//!     step, so nobody starves them (K4).
+//! M3. A step fires at most `timer_budget` timers, or moves some times as many within the wheel, so they
+//!     starve nobody; and there is a look in every step, so nobody starves them (K4).
 //!     Sleeps that are shorter than `SHORT_NAP` have a rate: when timers are dense, a worker wakes for
 //!     several at once, a little late, and not for each.
 //! M4. A clock that is moved by hand wakes the workers when it moves, and no sleep has a timeout.
 //! M5. Wheels outlive the runtime with whoever still holds a timer; when it ends, timers that are left
-//!     are woken unfired, so that their futures look for another runtime.
+//!     are woken unfired, so that their futures look for another runtime. A thread that is still adopted
+//!     by one that has ended registers with the default runtime.
 //!
 //! Not here: the wheel and what a timer is (`timer`).
 
@@ -141,7 +142,8 @@ impl Shared {
 
     /// Fires what is due at `now` in a wheel, at most `budget` timers.
     pub(super) fn fire(&self, timers: &Timers, now: Instant, mut budget: usize) {
-        let now = self.wheels.time(now);
+        // Only a wheel that is closed has come to the end of time (N6 of `timer`).
+        let now = self.wheels.time(now).min(LATEST);
         if timers.nearest() > now {
             return;
         }

@@ -11,7 +11,8 @@
 //! K3. `searching` says how the idle set counts this worker, at any time.
 //! K4. No step is unbounded: a worker whose tasks respawn for ever sees events, its mailbox and
 //!     the end of the runtime every `local_budget` tasks, at least every `io_interval`, and, while
-//!     operations are in flight, after the task that ends 100 µs later.
+//!     operations are in flight or timers wait, after the task that ends 100 µs later, or up to three more after
+//!     brief ones.
 //!
 //! Not here: which task is next (`next`), whom to steal from (`steal`), the sleep (`sleep`).
 
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::core::EventCore;
-use super::drive::Suspect;
+use super::drive::{BRIEF, Suspect};
 use super::ripe::Ripeness;
 use super::shared::{Lane, Phase, Shared, Slot, lock};
 use crate::base::rng::Rng;
@@ -104,6 +105,8 @@ pub(crate) struct Worker {
     pub(super) held_back: Cell<bool>,
     /// When the event core was last visited: time and tick.
     pub(super) visited: Cell<(Instant, u64)>,
+    /// Whether the tasks of the last step were brief (`is_due`).
+    pub(super) brief: Cell<bool>,
     /// When the worker last woke, fell asleep or told the time.
     pub(super) since: Cell<Instant>,
     aborting: Cell<bool>,
@@ -150,6 +153,7 @@ impl Worker {
             delivering: Cell::new(false),
             held_back: Cell::new(false),
             visited: Cell::new((shared.clock.now(), 0)),
+            brief: Cell::new(false),
             since: Cell::new(shared.clock.now()),
             aborting: Cell::new(false),
             short_naps: Cell::new(shared.clock.now()),
@@ -391,7 +395,7 @@ impl Worker {
     }
 
     fn run_private(&self) {
-        let driving = self.drives();
+        let driving = self.drives() || self.has_timers();
         for _ in 0..self.shared.config.private_budget {
             let task = self.private.borrow_mut().pop_front();
             let Some(task) = task else { break };
@@ -405,7 +409,7 @@ impl Worker {
 
     /// Runs ready tasks of this worker's own queues, at most `local_budget`.
     fn run_local(&self) {
-        let (config, driving) = (&self.shared.config, self.drives());
+        let (config, driving) = (&self.shared.config, self.drives() || self.has_timers());
         for _ in 0..config.local_budget.min(config.io_interval) {
             let tick = self.count_tick();
             let task = if tick < self.next_look.get() {
@@ -460,6 +464,7 @@ impl Worker {
         let spent = now.saturating_duration_since(since).as_nanos() as u64;
         self.slot().counters.busy_ns.add(spent);
         let each = spent / ran.max(1);
+        self.brief.set(each < BRIEF);
         if let Some(tasks) = GLOBAL_LOOK_NS.checked_div(each) {
             let longest = 2 * self.shared.config.global_interval as u64;
             let aim = tasks.clamp(2, longest);

@@ -18,7 +18,7 @@ use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
-use super::context::{self, Frame};
+use super::context::{self, Below, Frame};
 use super::group::{Group, Payload};
 use super::header::{Header, RawTask};
 use super::latch::Latch;
@@ -138,9 +138,10 @@ impl Taken {
             // SAFETY: J4.
             unsafe { Frame::enter(group.as_ptr(), fork.task, u32::MAX) }
         });
+        let below = fork.task.is_null().then(Below::nobody);
         // SAFETY: by the caller's promise.
         unsafe { (fork.run)(self.0) };
-        drop(frame);
+        drop((below, frame));
         &raw const fork.latch
     }
 }

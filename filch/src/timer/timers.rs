@@ -21,6 +21,7 @@
 //!     deadline than it was is told so, and sees to it that somebody looks. A removal leaves it: one
 //!     look for nothing costs less than to tell somebody of each deadline anew.
 //! N5. No lock is held while a waker is cloned, woken or dropped.
+//! N6. A wheel that was closed is over: it is empty and takes no timer.
 //!
 //! Not here: whose wheel, who looks when, what time it is (`sched/timers.rs`).
 
@@ -39,7 +40,7 @@ mod model;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-/// Entries that one look moves to a lower level, for each that it may fire. Guessed.
+/// Entries that a look may move to a lower level in place of one that it may fire. Guessed.
 const MOVES: usize = 4;
 
 /// In no wheel.
@@ -99,6 +100,8 @@ pub(crate) enum Registered {
     Waits,
     /// It is in the wheel, and nothing was due so early before (N4).
     Nearest,
+    /// It is in no wheel: this one was closed (N6).
+    Refused,
 }
 
 /// How a timer stands.
@@ -172,10 +175,12 @@ impl Timers {
     }
 
     /// Fires timers that are due at `now`, at most `budget` and as many as the batch holds; the
-    /// caller wakes the batch.
+    /// caller wakes the batch. What it moves counts too: a slot that is full of timers for later holds
+    /// nobody up.
     pub(crate) fn expire(&self, now: u64, budget: &mut usize, batch: &mut Batch) -> Expiry {
         let mut wheel = self.lock();
-        let mut moves = MOVES * Batch::SIZE;
+        let most = MOVES * (*budget).min(Batch::SIZE);
+        let mut moves = most;
         let mut expiry = Expiry::More;
         while *budget > 0 && batch.len < Batch::SIZE {
             match wheel.pop(now, &mut moves) {
@@ -191,12 +196,13 @@ impl Timers {
                 }
             }
         }
+        *budget = budget.saturating_sub((most - moves) / MOVES);
         self.publish(wheel.nearest());
         expiry
     }
 
     /// Nobody will look at this wheel again: takes some timers out, unfired; the caller wakes the batch,
-    /// so that they find another one.
+    /// so that they find another one (N6).
     pub(crate) fn close(&self, batch: &mut Batch) -> Expiry {
         let mut wheel = self.lock();
         let mut moves = usize::MAX;
@@ -325,15 +331,22 @@ impl Timer {
         // SAFETY: N2, we are the owner, and it is not LINKED.
         entry.waker.with_mut(|place| unsafe { (*place).write(waker) });
         let mut wheel = timers.lock();
-        // SAFETY: it is in no wheel; and pinned until its drop, which takes it out (N3).
-        let inserted = unsafe { wheel.insert(NonNull::from(entry), deadline, now) };
-        if inserted == Inserted::Due {
+        let refused = match wheel.is_over() {
+            true => Some(Registered::Refused),
+            // SAFETY: it is in no wheel; and pinned until its drop, which takes it out (N3).
+            false => match unsafe { wheel.insert(NonNull::from(entry), deadline, now) } {
+                Inserted::Due => Some(Registered::Due),
+                Inserted::Waits => None,
+            },
+        };
+        if let Some(refused) = refused {
             drop(wheel);
-            // ORDERING: Relaxed, only the owner leaves FIRED.
-            entry.state.store(FIRED, Ordering::Relaxed);
+            let state = if refused == Registered::Due { FIRED } else { IDLE };
+            // ORDERING: Relaxed, only the owner leaves IDLE and FIRED.
+            entry.state.store(state, Ordering::Relaxed);
             // SAFETY: N2, written above, and nobody has taken it.
             drop(entry.waker.with(|waker| unsafe { waker.cast::<Waker>().read() }));
-            return Registered::Due;
+            return refused;
         }
         // ORDERING: Relaxed, who leaves LINKED holds the lock after us.
         entry.state.store(LINKED, Ordering::Relaxed);

@@ -27,6 +27,8 @@
 //! W4. `least` of a used slot is no later than any of its entries, so sleeping until the first slot's
 //!     is never too long; if that entry has gone, one look for nothing puts it right.
 //! W5. Nothing is early, and who looks at [`Wheel::nearest`] finds something due or a later `nearest`.
+//! W6. `elapsed` is a time that has come, and never goes back; an entry that is not in the slot that
+//!     `cut` names is later. Who looks may have read the clock before another one who was here first.
 //!
 //! Not here: locks, wakers, clocks.
 
@@ -135,6 +137,11 @@ impl<E: Linked> Wheel<E> {
         self.levels_used == 0
     }
 
+    /// Whether all the time there is has passed: nothing that is put in would ever be taken out.
+    pub(crate) fn is_over(&self) -> bool {
+        self.elapsed == NEVER
+    }
+
     /// The time, in nanoseconds, at which the wheel should be looked at next (W4, W5).
     pub(crate) fn nearest(&self) -> u64 {
         if self.cut.is_some() {
@@ -205,6 +212,8 @@ impl<E: Linked> Wheel<E> {
     /// Takes out one entry that is due at `now`. Each entry that is moved to a lower level takes one
     /// from `moves`.
     pub(crate) fn pop(&mut self, now: u64, moves: &mut usize) -> Popped<E> {
+        // W6.
+        let now = now.max(self.elapsed);
         loop {
             let (level, slot) = match self.cut {
                 Some(level) => (usize::from(level), digit(self.elapsed, level.into())),

@@ -119,6 +119,31 @@ fn a_look_fires_no_more_than_its_budget() {
 }
 
 #[test]
+fn a_look_moves_no_more_than_its_budget() {
+    let timers = Arc::new(Timers::new());
+    let (_, waker) = bell();
+    // All in one slot of a high level: the first is due, the others have to move.
+    let mut all: Vec<_> = (0..1000).map(|_| timer()).collect();
+    for (i, timer) in all.iter_mut().enumerate() {
+        let deadline = (1 << 40) + ((i as u64) << 18);
+        let _ = timer.as_mut().register(&timers, deadline, 0, waker.clone());
+    }
+    let (mut looks, mut batch) = (0, Batch::new());
+    loop {
+        let mut budget = 5;
+        let expiry = timers.expire(1 << 40, &mut budget, &mut batch);
+        looks += 1;
+        if expiry == Expiry::Done {
+            break;
+        }
+        assert_eq!(budget, 0, "there is more to do, for another look");
+        assert!(timers.nearest() <= 1 << 40);
+    }
+    assert!(looks > 1000 / (5 * MOVES + 1), "{looks} looks");
+    assert_eq!(batch.drain().count(), 1);
+}
+
+#[test]
 fn timers_of_a_closed_wheel_are_woken_unfired() {
     let timers = Arc::new(Timers::new());
     let (bell, waker) = bell();
@@ -137,6 +162,8 @@ fn timers_of_a_closed_wheel_are_woken_unfired() {
     }
     assert_eq!(rings(&bell), 50);
     assert!(all.iter_mut().all(|timer| timer.as_mut().poll(&waker) == Polled::Idle));
+    let again = all[0].as_mut().register(&timers, 1 << 40, 0, waker.clone());
+    assert_eq!((again, all[0].is_fired()), (Registered::Refused, false), "nobody would look");
     drop(timers);
     drop(all);
     drop(waker);
