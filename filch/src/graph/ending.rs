@@ -10,15 +10,14 @@
 //! ```
 //!
 //! N1. Only the one finisher makes DONE, and that is its last touch of the run, unless the waiter let go.
-//! N2. The waker's place belongs to the waiter in RUNNING and to the finisher once it has left WAITING.
+//! N2. The waker's place belongs to the waiter in RUNNING and to the finisher once it has made TAKING of WAITING.
 //! N3. In LET_GO the waiter has gone for good, and everything is the finisher's.
 //!
 //! Not here: how a thread sleeps (`sched/blocking.rs`).
 
-use std::mem;
 use std::task::Waker;
 
-use crate::base::shim::{AtomicU32, Ordering, UnsafeCell};
+use crate::base::shim::{AtomicU32, Ordering, UnsafeCell, yield_now};
 
 const RUNNING: u32 = 0;
 const WAITING: u32 = 1;
@@ -85,7 +84,7 @@ impl Ending {
                     }
                 }
                 // The finisher has the old waker and is about to be done.
-                _ => std::hint::spin_loop(),
+                _ => yield_now(),
             }
         }
         // SAFETY: N2, RUNNING, and this is the one waiter.
@@ -140,46 +139,28 @@ impl Ending {
         }
         // SAFETY: N2, TAKING is ours.
         let waker = self.waker.with_mut(|place| unsafe { (*place).take() });
-        // ORDERING: Release pairs with the Acquire in `is_done` and `register`.
-        self.state.store(DONE, Ordering::Release);
-        (Keeper::Waiter, waker)
+        // ORDERING: Release pairs with the Acquire in `is_done` and `register`, Acquire with the Release in `let_go`.
+        match self.state.compare_exchange(TAKING, DONE, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => (Keeper::Waiter, waker),
+            Err(_) => (Keeper::Caller, None),
+        }
     }
 
     /// The waiter goes (N3). `Caller` if the run was over.
     pub(super) fn let_go(&self) -> Keeper {
-        loop {
-            // ORDERING: Acquire pairs with the Release in `finish`, for DONE.
-            let now = self.state.load(Ordering::Acquire);
-            match now {
-                DONE => return Keeper::Caller,
-                RUNNING => {
-                    // ORDERING: Release hands over to the finisher.
-                    let gone = self.state.compare_exchange(
-                        RUNNING,
-                        LET_GO,
-                        Ordering::Release,
-                        Ordering::Relaxed,
-                    );
-                    if gone.is_ok() {
-                        return Keeper::Waiter;
-                    }
-                }
-                WAITING => {
-                    // ORDERING: Acquire, the waker may be that of another thread which polled.
-                    let taken = self.state.compare_exchange(
-                        WAITING,
-                        RUNNING,
-                        Ordering::Acquire,
-                        Ordering::Relaxed,
-                    );
-                    if taken.is_ok() {
-                        // SAFETY: N2, RUNNING, and this is the one waiter.
-                        let old = self.waker.with_mut(|place| mem::take(unsafe { &mut *place }));
-                        drop(old);
-                    }
-                }
-                _ => std::hint::spin_loop(),
-            }
+        // ORDERING: Acquire, the waker may be that of another thread which polled.
+        let taken =
+            self.state.compare_exchange(WAITING, RUNNING, Ordering::Acquire, Ordering::Relaxed);
+        if taken.is_ok() {
+            // SAFETY: N2, RUNNING, and this is the one waiter.
+            let old = self.waker.with_mut(|place| unsafe { (*place).take() });
+            drop(old);
+        }
+        // ORDERING: Release hands over to the finisher, Acquire takes over from it.
+        // Model: loom_waiter_that_goes_leaves_all_to_one.
+        match self.state.swap(LET_GO, Ordering::AcqRel) {
+            DONE => Keeper::Caller,
+            _ => Keeper::Waiter,
         }
     }
 }

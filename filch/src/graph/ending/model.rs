@@ -1,14 +1,25 @@
+use std::task::Wake;
+
 use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
 use crate::base::parker::Parker;
 
+/// A bed that a waker ends the sleep in.
+struct Bed(Parker);
+
+impl Wake for Bed {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
 #[test]
 fn loom_waiter_is_woken_or_sees_the_end() {
     loom::model(|| {
         let ending = Arc::new(Ending::new());
-        let parker = Arc::new(Parker::new());
+        let bed = std::sync::Arc::new(Bed(Parker::new()));
         ending.begin();
         let finisher = {
             let ending = ending.clone();
@@ -20,9 +31,9 @@ fn loom_waiter_is_woken_or_sees_the_end() {
                 }
             })
         };
-        let waker = Waker::from(parker.clone());
+        let waker = Waker::from(bed.clone());
         while ending.register(&waker) {
-            parker.park();
+            bed.0.park();
         }
         assert!(ending.is_done());
         finisher.join().unwrap();
