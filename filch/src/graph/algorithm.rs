@@ -1,4 +1,4 @@
-//! Algorithms of [`par`](crate::par) as nodes: a parallel loop that has its place in a graph.
+//! Algorithms of [`par`] as nodes: a parallel loop that has its place in a graph.
 //!
 //! There are two forms. The methods of [`Graph`] ([`for_each`](Graph::for_each), [`transform`](Graph::transform),
 //! [`reduce`](Graph::reduce), [`transform_reduce`](Graph::transform_reduce), [`find`](Graph::find)) take what they run over from a closure
