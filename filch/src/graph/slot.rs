@@ -337,6 +337,8 @@ impl Slot {
     pub(super) unsafe fn give_back(&self) {
         // ORDERING: Relaxed, published with the slot.
         self.stop.store(GOES_ON, Ordering::Relaxed);
+        // A run without nodes does not begin it again.
+        self.ending.rest();
         // ORDERING: Release pairs with the Acquire in `Slots::take`.
         self.busy.store(false, Ordering::Release);
     }
