@@ -195,8 +195,11 @@ fn slice() -> u64 {
 fn who_replies_goes_before_who_computes_unless_configured_otherwise() {
     let slices = |builder: Builder| {
         let runtime = builder.workers(1).build().unwrap();
-        let io = runtime.spawn(async { (slice(), filch::spawn_blocking(slice).await) }).wait();
-        (io.0, runtime.spawn_fn(slice).wait(), io.1, runtime.describe().slices)
+        // Awaited, because who waits may run the job itself.
+        let all =
+            async { (slice(), filch::spawn_fn(slice).await, filch::spawn_blocking(slice).await) };
+        let (io, cpu, blocking) = runtime.spawn(all).wait();
+        (io, cpu, blocking, runtime.describe().slices)
     };
     let usual = slice();
     let (io, cpu, blocking, described) = slices(Builder::new());
