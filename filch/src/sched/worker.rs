@@ -440,7 +440,7 @@ impl Worker {
             0 => self.next_low(),
             1 => None,
             2 => self.next_oldest_spilled(),
-            _ => self.next_own(),
+            _ => self.next_own_job_first(),
         };
         first
             .or_else(|| self.next_injected())
