@@ -13,7 +13,7 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ptr::{self, NonNull};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use crossbeam_utils::CachePadded;
 
@@ -93,8 +93,8 @@ pub(super) struct Slot {
     pub(super) keep: Cell<Option<Arc<Graph<'static>>>>,
     /// What is ready, where nodes have ranks (W6 of `work`).
     ranks: Mutex<Ranks>,
-    /// Where a caller sleeps, once one has.
-    sleeper: OnceLock<Sleeper>,
+    /// Where a caller sleeps. Made with the slot: a later run that is the first to need it allocates nothing.
+    pub(super) sleeper: Sleeper,
     /// M3 of `task/node`.
     number: Option<Number>,
     /// S1.
@@ -130,7 +130,7 @@ impl Slot {
             faulty: AtomicBool::new(false),
             keep: Cell::new(None),
             ranks: Mutex::default(),
-            sleeper: OnceLock::new(),
+            sleeper: Sleeper::new(),
             number: None,
             busy: AtomicBool::new(true),
             next: ptr::null(),
@@ -289,10 +289,6 @@ impl Slot {
     pub(super) fn best(&self) -> NodeEntry {
         let mut ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);
         ranks.iter_mut().find_map(VecDeque::pop_front).expect("W6: one for each token")
-    }
-
-    pub(super) fn sleeper(&self) -> &Sleeper {
-        self.sleeper.get_or_init(Sleeper::new)
     }
 
     fn faults(&self) -> MutexGuard<'_, Faults> {
