@@ -439,13 +439,24 @@ impl<'a> Hand<'a> {
                     Arrival::Skips => token = token.skipped(),
                 }
             }
-            let token = if RANKED { ready(slot, token) } else { token };
-            if kept.is_none() {
-                kept = Some(token);
-            } else {
-                self.push(token);
-            }
+            self.keep_or_push(&mut kept, if RANKED { ready(slot, token) } else { token });
         }
+        self.kept_or_given_up(kept)
+    }
+
+    /// W2: the first token stays in the hand.
+    #[inline(always)]
+    fn keep_or_push(&self, kept: &mut Option<NodeEntry>, token: NodeEntry) {
+        if kept.is_none() {
+            *kept = Some(token);
+        } else {
+            self.push(token);
+        }
+    }
+
+    /// The token of a node that has ended is one of those that it made, or leads nowhere (W1).
+    #[inline(always)]
+    fn kept_or_given_up(&self, kept: Option<NodeEntry>) -> Option<NodeEntry> {
         if kept.is_none() {
             self.give_up();
         }
@@ -465,14 +476,9 @@ impl<'a> Hand<'a> {
             {
                 continue;
             }
-            if let Some(token) = kept.replace(ready(slot, token)) {
-                self.push(token);
-            }
+            self.keep_or_push(&mut kept, ready(slot, token));
         }
-        if kept.is_none() {
-            self.give_up();
-        }
-        kept
+        self.kept_or_given_up(kept)
     }
 
     /// A node that is skipped, or more than a closure.
@@ -546,16 +552,9 @@ impl<'a> Hand<'a> {
         for &pick in picks {
             let Some(successor) = slot.plan().successors(record).get(pick) else { continue };
             let token = ready(slot, NodeEntry::new(slot.run(), successor.index()));
-            if kept.is_none() {
-                kept = Some(token);
-            } else {
-                self.push(token);
-            }
+            self.keep_or_push(&mut kept, token);
         }
-        if kept.is_none() {
-            self.give_up();
-        }
-        kept
+        self.kept_or_given_up(kept)
     }
 
     #[cold]
