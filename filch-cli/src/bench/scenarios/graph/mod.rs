@@ -78,7 +78,10 @@ fn async_filch(load: Load) -> Vec<f64> {
     let nodes: Vec<_> = (0..shape.nodes)
         .map(|number| {
             let body = body(&cells, number);
-            graph.async_node("", move || std::future::ready(body()))
+            graph.async_node("", move || {
+                body();
+                std::future::ready(())
+            })
         })
         .collect();
     graph.linearize(&nodes);
