@@ -182,7 +182,7 @@ impl<'env> Graph<'env> {
 /// ```
 pub struct Scheduler<'a, 'b> {
     hand: &'a Hand<'b>,
-    graph: u32,
+    graph: u64,
 }
 
 impl Scheduler<'_, '_> {

@@ -4,9 +4,10 @@
 //!     node goes on there with its token (`Held` in `work`).
 //! A2. The future is dropped before the node ends, and what it reads is given back after that; so what it borrows is there: a run is
 //!     not over before.
-//! A3. A future lies in the seat that its node has in the run (O4 of `output`), so it is allocated with the slot and not for each run. A node that runs
+//! A3. A panic of the future, of its drop or of a value's is a failure of the node, as that of a closure is.
+//! A4. A future lies in the seat that its node has in the run (O4 of `output`), so it is allocated with the slot and not for each run. A node that runs
 //!     twice at once in a loop, or finds no room there, has a box instead.
-//! A4. A future that waits is known to the slot: stopping the run wakes it, and it is dropped instead of polled.
+//! A5. A future that waits is known to the slot: stopping the run wakes it, and it is dropped instead of polled.
 //!
 //! Not here: the closures that make futures (`async_params`).
 
@@ -14,7 +15,7 @@ use std::borrow::Cow;
 use std::error::Error;
 use std::future::Future;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
@@ -28,7 +29,8 @@ use super::slot::{Listed, Slot};
 use super::work::{Hand, Held};
 use crate::sched::shared::Shared;
 use crate::spawn::{self, Order};
-use crate::task::body::{FutureBody, is_cancellation};
+use crate::task::body::FutureBody;
+use crate::task::group::guard_user_code;
 
 /// The output is that of a future, and a `K` of its own.
 pub struct Awaited<K>(PhantomData<K>);
@@ -64,7 +66,7 @@ where
     }
 }
 
-/// A future of a run (A3).
+/// A future of a run (A4).
 struct Seated<F> {
     future: NonNull<F>,
     place: Place,
@@ -113,12 +115,23 @@ impl<F> Drop for Seated<F> {
             drop(unsafe { Box::from_raw(self.future.as_ptr()) });
             return;
         };
+        let leaves = Leaves(slot, offset);
         // SAFETY: ours, and dropped once.
         unsafe { self.future.drop_in_place() };
-        // SAFETY: by the promise of `new`.
-        let slot = unsafe { slot.as_ref() };
-        // SAFETY: the seat is ours, and empty now.
-        unsafe { slot.outputs.leave_seat(offset, slot.access) };
+        drop(leaves);
+    }
+}
+
+/// Gives a seat back, also if the drop of its future panics.
+struct Leaves(NonNull<Slot>, u32);
+
+impl Drop for Leaves {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: by the promise of `Seated::new`.
+        let slot = unsafe { self.0.as_ref() };
+        // SAFETY: the seat is that of a `Seated` whose future is gone.
+        unsafe { slot.outputs.leave_seat(self.1, slot.access) };
     }
 }
 
@@ -126,7 +139,7 @@ impl<F> Drop for Seated<F> {
 struct Going<F, R, K> {
     future: Option<Seated<F>>,
     reads: Option<R>,
-    /// A4.
+    /// A5.
     listed: Option<Listed>,
     held: Option<Held>,
     kind: PhantomData<fn() -> K>,
@@ -146,13 +159,12 @@ impl<F: Future, R, K: Finish<F::Output>> Future for Going<F, R, K> {
             this.listed = Some(held.list(cx.waker()));
         }
         if held.is_stopped() {
-            this.end::<()>(Err(Cause::Error("the run was stopped".into())));
+            this.end(Err(Cause::Error("the run was stopped".into())));
             return Poll::Ready(());
         }
         let outcome = match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
             Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(output)) => K::value(output),
-            Err(payload) if is_cancellation(&payload) => resume_unwind(payload),
+            Ok(Poll::Ready(output)) => Ok(output),
             Err(payload) => Err(Cause::Panic(payload)),
         };
         this.end(outcome);
@@ -160,20 +172,37 @@ impl<F: Future, R, K: Finish<F::Output>> Future for Going<F, R, K> {
     }
 }
 
-impl<F, R, K> Going<F, R, K> {
-    /// The node ends (A2).
-    fn end<T>(&mut self, outcome: Result<T, Cause>) {
-        self.future = None;
+impl<F: Future, R, K: Finish<F::Output>> Going<F, R, K> {
+    /// The node ends (A2, A3).
+    fn end(&mut self, outcome: Result<F::Output, Cause>) {
+        let dropped = catch_unwind(AssertUnwindSafe(|| self.future = None));
         self.reads = None;
         self.listed = None;
         let Some(held) = self.held.take() else { return };
-        let outcome = outcome.and_then(|value| {
-            let busy = || Cause::Error("the node ran again while its output was in use".into());
-            // SAFETY: the node has a cell for such a value.
-            unsafe { held.store(value) }.map_err(|_| busy())
-        });
+        let outcome = match (outcome, dropped) {
+            (Ok(output), Ok(())) => keep::<_, K>(&held, output),
+            (Ok(output), Err(payload)) => {
+                guard_user_code(|| drop(output));
+                Err(Cause::Panic(payload))
+            }
+            (Err(cause), dropped) => {
+                guard_user_code(|| drop(dropped));
+                Err(cause)
+            }
+        };
         held.end(outcome);
     }
+}
+
+/// Stores what a future came to. The value that it replaces may panic in its drop.
+fn keep<O, K: Finish<O>>(held: &Held, output: O) -> Result<(), Cause> {
+    let busy = || Cause::Error("the node ran again while its output was in use".into());
+    let store = || {
+        let value = K::value(output)?;
+        // SAFETY: the node has a cell for such a value.
+        unsafe { held.store(value) }.map_err(|_| busy())
+    };
+    catch_unwind(AssertUnwindSafe(store)).unwrap_or_else(|payload| Err(Cause::Panic(payload)))
 }
 
 /// Makes a task of a future that has to wait.

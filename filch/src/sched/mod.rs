@@ -20,6 +20,7 @@
 //! | `timers` | whose wheel does a timer go to, and who looks at it? |
 //! | `core` | where does a worker park, and what wakes it? |
 //! | `start` | how do threads begin and end? |
+//! | `slices` | who goes first while both lanes want the same cores? |
 //! | `shutdown` | how does a runtime end, and who holds it up? |
 
 pub(crate) mod adopt;
@@ -37,6 +38,7 @@ pub(crate) mod sentry;
 pub(crate) mod shared;
 pub(crate) mod shutdown;
 pub(crate) mod sleep;
+pub(crate) mod slices;
 pub(crate) mod start;
 pub(crate) mod steal;
 pub(crate) mod timers;

@@ -23,6 +23,7 @@ use super::crew::Crew;
 use super::drive::{self, Offload};
 use super::schedule;
 use super::sentry::Sentry;
+use super::slices::Slices;
 use super::timers::Wheels;
 use crate::base::parker::Parker;
 use crate::base::rng::{self, Rng};
@@ -81,6 +82,7 @@ pub(crate) struct Shared {
     seed: u64,
     /// Threads to join at the end.
     pub(crate) threads: Mutex<Vec<Thread>>,
+    pub(crate) slices: Slices,
     /// What the system refused (levels, affinity), for `describe`.
     pub(crate) refusals: Mutex<Vec<String>>,
 }
@@ -174,6 +176,7 @@ impl Shared {
                 now_ms: AtomicU32::new(0),
                 seed: config.seed.unwrap_or_else(rng::fresh_seed),
                 threads: Mutex::new(Vec::new()),
+                slices: Slices::default(),
                 refusals: Mutex::new(Vec::new()),
                 pool: Pool::new(),
                 root: Group::root(home, hook),

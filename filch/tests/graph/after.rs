@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, mpsc};
 
 use filch::graph::Milestone;
-use filch::{Builder, Shutdown, scope, spawn_after, wait_all};
+use filch::{Builder, Handle, Shutdown, scope, spawn_after, wait_all};
 
 /// A grid in which each cell comes after those above and to the left.
 fn wavefront(side: usize) -> usize {
@@ -226,4 +226,31 @@ fn a_list_of_dependencies_that_panics_leaves_nobody_waiting() {
         scope(|s| s.spawn_after(Panics, |_| unreachable!()));
     });
     assert_eq!(*caught.unwrap_err().downcast::<&str>().unwrap(), "no dependencies");
+}
+
+/// A chain of them that waits for one, held by its last member alone.
+fn chain(first: &filch::graph::Dependent<()>, runtime: &Handle) -> filch::graph::Dependent<()> {
+    let mut last = runtime.task().spawn_after(first, || ());
+    for _ in 0..100_000 {
+        last = runtime.task().spawn_after(&last, || ());
+    }
+    last
+}
+
+#[test]
+fn a_long_chain_takes_no_stack_to_fail_or_to_be_aborted() {
+    for way in [Shutdown::Drain, Shutdown::Abort] {
+        let runtime = Builder::new().workers(1).build().unwrap();
+        let (open, gate) = mpsc::channel::<()>();
+        let first = runtime.handle().task().spawn_after((), move || gate.recv().unwrap());
+        let last = chain(&first, &runtime.handle());
+        match way {
+            // Whoever comes after it fails with it.
+            Shutdown::Drain => drop(open),
+            _ => drop(open.send(())),
+        }
+        runtime.shutdown(way);
+        drop(first.wait_outcome());
+        drop(last.wait_outcome());
+    }
 }

@@ -48,7 +48,9 @@ impl Driver {
     /// Takes no operation any more.
     fn shut(&self, ending: Ending, batch: &mut Batch) {
         let mut state = self.lock();
-        state.slots.set_evacuating(ending == Ending::Evacuate);
+        if ending == Ending::Close {
+            state.slots.set_closing();
+        }
         state.intake = Intake::Shut;
         if let Backend::Epoll(epoll) = &mut state.backend
             && ending == Ending::Close
@@ -86,7 +88,6 @@ impl Driver {
             yield_now();
             state = self.lock();
         }
-        state.slots.set_evacuating(false);
         state.intake = Intake::Open;
         let after = match (ending, &state.backend) {
             (Ending::Close, _) => Backend::Closed,
