@@ -48,6 +48,26 @@ fn a_join_allocates_nothing() {
     assert_eq!(runtime.block_on(job), 0);
 }
 
+/// Futures of nodes have their places from the first run on.
+#[test]
+fn async_nodes_that_are_ready_allocate_nothing_in_later_runs() {
+    let runtime = filch::Builder::new().workers(1).build().unwrap();
+    let job = runtime.spawn_fn(|| {
+        let mut g = filch::Graph::new();
+        let first = g.async_node("first", || std::future::ready([1_u64; 8]));
+        let sum = |numbers: &[u64; 8]| std::future::ready(numbers.iter().sum::<u64>());
+        let nodes: Vec<_> = (0..100).map(|_| g.async_node("", sum).after(&first)).collect();
+        g.run();
+        let before = ALLOCATIONS.get();
+        for _ in 0..10 {
+            let run = g.run();
+            assert_eq!(nodes.iter().map(|node| run.take(*node)).sum::<u64>(), 800);
+        }
+        ALLOCATIONS.get() - before
+    });
+    assert_eq!(runtime.block_on(job), 0);
+}
+
 /// Thieves allocate nothing either, for what they steal lies on its owner's stack. Without spares: an
 /// owner that blocks may start a thread.
 #[test]

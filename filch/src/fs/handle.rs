@@ -158,6 +158,12 @@ impl Handle {
         std::future::poll_fn(|cx| self.poll_settled(cx)).await;
     }
 
+    /// Somebody who waited for abandoned writes or the turn does not any more.
+    pub(super) fn give_up(&self) {
+        self.abandoned.give_up();
+        self.line.give_up();
+    }
+
     /// Waits for the turn at the cursor.
     pub(super) fn poll_turn(self: &Arc<Self>, cx: &Context<'_>) -> Poll<Turn> {
         ready!(self.line.poll_take(cx));

@@ -446,6 +446,9 @@ impl<A: Area> Drop for Transfer<'_, A> {
     /// T5. What is in flight sees to itself.
     fn drop(&mut self) {
         let stage = std::mem::replace(&mut self.stage, Stage::Over);
+        if let Stage::Start(_) = stage {
+            self.handle.give_up();
+        }
         let Stage::Waiting(area, spot) = stage else { return };
         if let Some(watch) = &self.handle.watch {
             watch.give_up(A::WAY.direction());

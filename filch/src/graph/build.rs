@@ -7,14 +7,15 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use super::body::{Body, Step};
+use super::body::{Arena, Body, Step};
 use super::error::Cycle;
+use super::flow::Inner;
 use super::limit::Limit;
 use super::node::{Node, NodeId, Nodes};
 use super::output::Cells;
-use super::params::{Fallible, NodeFn, Params, Plain, Use};
+use super::params::{Called, Fallible, NodeFn, Params, Plain, Use};
 use super::plan::{MAX_NODES, Plan, trait_bits};
 use super::slot::Slots;
 use super::work::Hand;
@@ -42,6 +43,10 @@ pub(super) struct Parts<'env> {
     /// By node, sorted by semaphore (L1 of `limit`).
     pub(super) limits: HashMap<u32, Vec<Limit>>,
     pub(super) gone: usize,
+    /// Graphs inside of nodes, by index.
+    pub(super) inner: Vec<(u32, Arc<dyn Inner + 'env>)>,
+    /// Where bodies lie; dropped after them.
+    arena: Arena,
 }
 
 impl Parts<'_> {
@@ -113,6 +118,8 @@ impl<'env> Graph<'env> {
                 traits: 0,
                 limits: HashMap::new(),
                 gone: 0,
+                inner: Vec::new(),
+                arena: Arena::default(),
             },
             prepared: OnceLock::new(),
         }
@@ -152,11 +159,11 @@ impl<'env> Graph<'env> {
         &mut self,
         name: impl Into<Cow<'static, str>>,
         f: F,
-    ) -> <F::Params as Params>::Made<'_, 'env, F, M, Plain, F::Output>
+    ) -> <F::Params as Params>::Made<'_, 'env, F, M, Called<Plain>, F::Output>
     where
         F::Output: Send,
     {
-        <F::Params as Params>::make::<F, M, Plain>(self, name.into(), f)
+        <F::Params as Params>::make::<F, M, Called<Plain>>(self, name.into(), f)
     }
 
     /// As [`Graph::node`], of a closure that may fail: the node returns the value, and an error stops what depends on it.
@@ -171,13 +178,13 @@ impl<'env> Graph<'env> {
         &mut self,
         name: impl Into<Cow<'static, str>>,
         f: F,
-    ) -> <F::Params as Params>::Made<'_, 'env, F, M, Fallible, T>
+    ) -> <F::Params as Params>::Made<'_, 'env, F, M, Called<Fallible>, T>
     where
         F: NodeFn<'env, M, Output = Result<T, E>>,
         T: Send + 'env,
         E: Into<Box<dyn Error + Send + Sync>> + 'env,
     {
-        <F::Params as Params>::make::<F, M, Fallible>(self, name.into(), f)
+        <F::Params as Params>::make::<F, M, Called<Fallible>>(self, name.into(), f)
     }
 
     /// Adds a node that decides which of its successors runs next: that with the number which `f` returns, in the
@@ -204,7 +211,7 @@ impl<'env> Graph<'env> {
         name: impl Into<Cow<'static, str>>,
         f: impl Fn() -> usize + Send + Sync + 'env,
     ) -> Node<()> {
-        let body = Body::new(move |_: &Hand<'_>| Step::Pick(f().min(u32::MAX as usize) as u32));
+        let body = self.body(move |_: &Hand<'_>| Step::Pick(f().min(u32::MAX as usize) as u32));
         Node::new(self.add(name.into(), Some(body), u32::MAX, trait_bits::CONDITION))
     }
 
@@ -225,8 +232,18 @@ impl<'env> Graph<'env> {
         name: impl Into<Cow<'static, str>>,
         f: impl Fn() -> I + Send + Sync + 'env,
     ) -> Node<()> {
-        let body = Body::new(move |hand: &Hand<'_>| hand.pick(f()));
+        let body = self.body(move |hand: &Hand<'_>| hand.pick(f()));
         Node::new(self.add(name.into(), Some(body), u32::MAX, trait_bits::CONDITION))
+    }
+
+    /// A closure as the body of a node that is to be added.
+    #[inline]
+    pub(super) fn body<F>(&mut self, f: F) -> Body<'env>
+    where
+        F: Fn(&Hand<'_>) -> Step + Send + Sync + 'env,
+    {
+        // SAFETY: bodies are kept in the nodes of the graph, which are dropped before the arena.
+        unsafe { Body::new(&mut self.parts.arena, f) }
     }
 
     #[inline]
@@ -366,16 +383,40 @@ impl<'env> Graph<'env> {
     }
 
     /// Whether there is no node.
+    ///
+    /// ```
+    /// let mut g = filch::Graph::new();
+    /// let a = g.node("a", || ());
+    /// g.erase(a);
+    /// assert!(g.is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// How many edges there are.
+    ///
+    /// ```
+    /// let mut g = filch::Graph::new();
+    /// let a = g.node("a", || 1);
+    /// g.node("b", |a: &i32| a + 1).after(&a);
+    /// assert_eq!(g.edge_count(), 1);
+    /// ```
     pub fn edge_count(&self) -> usize {
         self.parts.edges.len()
     }
 
     /// How many edges lead from `node`.
+    ///
+    /// ```
+    /// let mut g = filch::Graph::new();
+    /// let [a, b] = ["a", "b"].map(|name| g.node(name, || ()));
+    /// g.precede(a, b);
+    /// assert_eq!((g.successors(a), g.successors(b)), (1, 0));
+    /// ```
+    ///
+    /// # Panics
+    /// If the node is of another graph or was erased.
     #[track_caller]
     pub fn successors(&self, node: impl Into<NodeId>) -> usize {
         let index = self.index_of(node.into());
@@ -383,6 +424,16 @@ impl<'env> Graph<'env> {
     }
 
     /// How many edges lead to `node`, weak ones included.
+    ///
+    /// ```
+    /// let mut g = filch::Graph::new();
+    /// let [a, b] = ["a", "b"].map(|name| g.node(name, || ()));
+    /// g.precede(a, b);
+    /// assert_eq!((g.predecessors(a), g.predecessors(b)), (0, 1));
+    /// ```
+    ///
+    /// # Panics
+    /// If the node is of another graph or was erased.
     #[track_caller]
     pub fn predecessors(&self, node: impl Into<NodeId>) -> usize {
         let index = self.index_of(node.into());
@@ -391,8 +442,16 @@ impl<'env> Graph<'env> {
 
     /// Lays the graph out for its runs; else the first one does.
     ///
+    /// ```
+    /// let mut g = filch::Graph::new();
+    /// let a = g.node("a", || ());
+    /// assert!(g.prepare().is_ok());
+    /// g.precede(a, a);
+    /// assert!(g.prepare().is_err());
+    /// ```
+    ///
     /// # Errors
-    /// If nodes wait for each other in a circle.
+    /// If nodes wait for each other in a circle, or every node comes after another, so that no run could begin.
     pub fn prepare(&self) -> Result<(), Cycle> {
         self.plan().map(|_| ())
     }

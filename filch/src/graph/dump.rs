@@ -25,7 +25,8 @@ impl fmt::Display for Quoted<'_> {
 }
 
 impl Graph<'_> {
-    /// The graph in the language of Graphviz. Conditions are diamonds, weak edges dashed and numbered.
+    /// The graph in the language of Graphviz. Conditions are diamonds, weak edges dashed and numbered; modules, and subflows that are
+    /// retained and have been made, are clusters.
     ///
     /// ```
     /// let mut g = filch::Graph::new();
@@ -46,29 +47,58 @@ impl Graph<'_> {
 
     fn write_dot(&self, out: &mut String, attributes: impl Fn(u32) -> String) -> fmt::Result {
         out.push_str("digraph {\n");
+        self.write_dot_body(out, "n", &attributes)?;
+        out.push_str("}\n");
+        Ok(())
+    }
+
+    /// Nodes and edges, with names that begin with `prefix`. The graph inside a node is a cluster.
+    fn write_dot_body(
+        &self,
+        out: &mut String,
+        prefix: &str,
+        attributes: &dyn Fn(u32) -> String,
+    ) -> fmt::Result {
         for id in self.nodes() {
-            write!(out, "  n{} [{}", id.index, attributes(id.index))?;
+            write!(out, "  {prefix}{} [{}", id.index, attributes(id.index))?;
             if self.is_condition(id.index) {
                 out.push_str(", shape=diamond");
             }
             out.push_str("];\n");
+            self.inner(id.index, |inner| {
+                let (name, index) = (self.parts.name(id.index), id.index);
+                writeln!(out, "  subgraph cluster_{prefix}{index} {{")?;
+                writeln!(out, "  label={};", Quoted(&name))?;
+                let labels = |index| format!("label={}", Quoted(&inner.parts.name(index)));
+                inner.write_dot_body(out, &format!("{prefix}{index}_"), &labels)?;
+                writeln!(out, "  }}")
+            })?;
         }
         let mut number = 0;
         let mut last = u32::MAX;
         for &(from, to) in &self.edges_by_origin() {
             number = if from == last { number + 1 } else { 0 };
             last = from;
-            write!(out, "  n{from} -> n{to}")?;
+            write!(out, "  {prefix}{from} -> {prefix}{to}")?;
             if self.is_condition(from) {
                 write!(out, " [style=dashed, label={number}]")?;
             }
             out.push_str(";\n");
         }
-        out.push_str("}\n");
         Ok(())
     }
 
-    /// The graph as a JSON object with `nodes` and `edges`.
+    /// Calls `f` with the graph inside a node, if it has one that is made.
+    fn inner(&self, index: u32, mut f: impl FnMut(&Graph<'_>) -> fmt::Result) -> fmt::Result {
+        let mut written = Ok(());
+        if let Some((_, inner)) = self.parts.inner.iter().find(|inner| inner.0 == index) {
+            inner.with(&mut |graph| written = f(graph));
+        }
+        written
+    }
+
+    /// The graph as a JSON object with `nodes` and `edges`. A node that is a module, or a subflow that is retained and has been made, has
+    /// a `graph` of its own.
     ///
     /// ```
     /// let mut g = filch::Graph::new();
@@ -91,10 +121,15 @@ impl Graph<'_> {
             let name = self.parts.name(id.index);
             write!(
                 out,
-                "{comma}{{\"id\":{},\"name\":{},\"kind\":\"{kind}\"}}",
+                "{comma}{{\"id\":{},\"name\":{},\"kind\":\"{kind}\"",
                 id.index,
                 Quoted(&name)
             )?;
+            self.inner(id.index, |inner| {
+                out.push_str(",\"graph\":");
+                inner.write_json(out)
+            })?;
+            out.push('}');
         }
         out.push_str("],\"edges\":[");
         for (place, &(from, to)) in self.edges_by_origin().iter().enumerate() {

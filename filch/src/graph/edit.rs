@@ -26,6 +26,18 @@ impl<'env> Graph<'env> {
 
     /// Has `node` do something else from now on. Its edges stay.
     ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    /// let sum = AtomicU32::new(0);
+    /// let mut g = filch::Graph::new();
+    /// let node = g.placeholder("later");
+    /// g.fill(node, || { sum.fetch_add(1, Relaxed); });
+    /// g.run();
+    /// g.fill(node, || { sum.fetch_add(10, Relaxed); });
+    /// g.run();
+    /// assert_eq!(sum.load(Relaxed), 11);
+    /// ```
+    ///
     /// # Panics
     /// If the node is of another graph, was erased, or decides about its successors.
     #[track_caller]
@@ -33,10 +45,11 @@ impl<'env> Graph<'env> {
         let index = self.index_of(node.id()) as usize;
         let parts = &mut self.parts.nodes[index];
         assert!(parts.traits & trait_bits::CONDITION == 0, "{node:?} decides about its successors");
-        parts.body = Some(Body::new(move |_: &Hand<'_>| {
+        parts.body = Some(Body::boxed(move |_: &Hand<'_>| {
             f();
             Step::Done
         }));
+        self.parts.inner.retain(|inner| inner.0 as usize != index);
         self.edit();
     }
 
@@ -61,6 +74,13 @@ impl<'env> Graph<'env> {
     }
 
     /// Gives a node another name.
+    ///
+    /// ```
+    /// let mut g = filch::Graph::new();
+    /// let a = g.node("", || ());
+    /// g.rename(a, "a");
+    /// assert_eq!(g.name(a), "a");
+    /// ```
     ///
     /// # Panics
     /// As [`Graph::name`].
@@ -97,6 +117,7 @@ impl<'env> Graph<'env> {
         let body = parts.body.take();
         self.parts.gone += 1;
         self.parts.limits.remove(&index);
+        self.parts.inner.retain(|inner| inner.0 != index);
         self.parts.edges.retain(|edge| edge.0 != index && edge.1 != index);
         self.edit();
         drop(body);

@@ -53,7 +53,7 @@ impl Drop for Errand {
     fn drop(&mut self) {
         if !matches!(self.what, What::Spent) {
             // SAFETY: S3, the errand's unit.
-            unsafe { self.slot.as_ref() }.stop(Stopped::Cancelled);
+            unsafe { self.slot.as_ref() }.stop(Stopped::Cancelled).ring();
             self.run();
         }
     }

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 
 use super::body::{Body, Step};
 use super::build::Graph;
@@ -13,6 +14,28 @@ use super::error::Cause;
 use super::node::{Node, NodeId};
 use super::plan::trait_bits;
 use super::work::Hand;
+
+/// The graph inside a node, for dumps.
+pub(super) trait Inner: Send + Sync {
+    /// Calls `f` with it, if it is made.
+    fn with(&self, f: &mut dyn FnMut(&Graph<'_>));
+}
+
+impl Inner for OnceLock<Graph<'_>> {
+    fn with(&self, f: &mut dyn FnMut(&Graph<'_>)) {
+        if let Some(graph) = self.get() {
+            f(graph);
+        }
+    }
+}
+
+struct Module<D>(D);
+
+impl<'inner, D: Deref<Target = Graph<'inner>> + Send + Sync> Inner for Module<D> {
+    fn with(&self, f: &mut dyn FnMut(&Graph<'_>)) {
+        f(&self.0);
+    }
+}
 
 /// Runs `graph` as a part of the node of `hand` (F1).
 fn run_inside(graph: &Graph<'_>, hand: &Hand<'_>) -> Step {
@@ -44,7 +67,7 @@ impl<'env> Graph<'env> {
         name: impl Into<Cow<'static, str>>,
         f: impl Fn(&mut Graph<'env>) + Send + Sync + 'env,
     ) -> Node<()> {
-        let body = Body::new(move |hand: &Hand<'_>| {
+        let body = self.body(move |hand: &Hand<'_>| {
             let mut graph = Graph::new();
             f(&mut graph);
             run_inside(&graph, hand)
@@ -52,14 +75,29 @@ impl<'env> Graph<'env> {
         Node::new(self.add(name.into(), Some(body), u32::MAX, 0))
     }
 
-    /// As [`Graph::subflow`], of a graph that is made when the node first runs, and kept for the runs after.
+    /// As [`Graph::subflow`], of a graph that is made when the node first runs, and kept for the runs after. From then on dumps show it.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    /// let made = AtomicU32::new(0);
+    /// let mut g = filch::Graph::new();
+    /// g.retained_subflow("outer", |sub| {
+    ///     made.fetch_add(1, Relaxed);
+    ///     sub.node("inner", || ());
+    /// });
+    /// assert!(!g.dump_dot().contains("inner"));
+    /// g.run_n(3);
+    /// assert_eq!(made.load(Relaxed), 1);
+    /// assert!(g.dump_dot().contains("inner"));
+    /// ```
     pub fn retained_subflow(
         &mut self,
         name: impl Into<Cow<'static, str>>,
         f: impl Fn(&mut Graph<'env>) + Send + Sync + 'env,
     ) -> Node<()> {
-        let kept = std::sync::OnceLock::new();
-        let body = Body::new(move |hand: &Hand<'_>| {
+        let kept = Arc::new(OnceLock::new());
+        let inner = kept.clone();
+        let body = self.body(move |hand: &Hand<'_>| {
             let graph = kept.get_or_init(|| {
                 let mut graph = Graph::new();
                 f(&mut graph);
@@ -67,7 +105,7 @@ impl<'env> Graph<'env> {
             });
             run_inside(graph, hand)
         });
-        Node::new(self.add(name.into(), Some(body), u32::MAX, 0))
+        self.add_around(name.into(), body, inner)
     }
 
     /// Adds a node that runs another graph: a reference to one, or an `Arc`. One graph may be a module several times.
@@ -88,8 +126,22 @@ impl<'env> Graph<'env> {
         name: impl Into<Cow<'static, str>>,
         graph: impl Deref<Target = Graph<'inner>> + Send + Sync + 'env,
     ) -> Node<()> {
-        let body = Body::new(move |hand: &Hand<'_>| run_inside(&graph, hand));
-        Node::new(self.add(name.into(), Some(body), u32::MAX, 0))
+        let graph = Arc::new(Module(graph));
+        let inner = graph.clone();
+        let body = self.body(move |hand: &Hand<'_>| run_inside(&graph.0, hand));
+        self.add_around(name.into(), body, inner)
+    }
+
+    /// Adds a node that runs a graph which dumps show.
+    fn add_around(
+        &mut self,
+        name: Cow<'static, str>,
+        body: Body<'env>,
+        inner: Arc<dyn Inner + 'env>,
+    ) -> Node<()> {
+        let id = self.add(name, Some(body), u32::MAX, 0);
+        self.parts.inner.push((id.index, inner));
+        Node::new(id)
     }
 
     /// Adds a node that can run others of its graph, whatever they wait for.
@@ -111,7 +163,7 @@ impl<'env> Graph<'env> {
         f: impl Fn(&Scheduler<'_, '_>) + Send + Sync + 'env,
     ) -> Node<()> {
         let graph = self.id_of(0).graph;
-        let body = Body::new(move |hand: &Hand<'_>| {
+        let body = self.body(move |hand: &Hand<'_>| {
             f(&Scheduler { hand, graph });
             Step::Done
         });
@@ -120,6 +172,14 @@ impl<'env> Graph<'env> {
 }
 
 /// What a node of [`Graph::scheduler`] is given.
+///
+/// ```
+/// use filch::graph::Scheduler;
+/// let mut g = filch::Graph::new();
+/// let twice = g.node("twice", || ());
+/// g.scheduler("again", move |s: &Scheduler<'_, '_>| s.schedule(twice));
+/// g.run();
+/// ```
 pub struct Scheduler<'a, 'b> {
     hand: &'a Hand<'b>,
     graph: u64,
@@ -127,6 +187,16 @@ pub struct Scheduler<'a, 'b> {
 
 impl Scheduler<'_, '_> {
     /// Runs a node of this graph now, as if a condition had chosen it.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    /// let runs = AtomicU32::new(0);
+    /// let mut g = filch::Graph::new();
+    /// let node = g.node("node", || { runs.fetch_add(1, Relaxed); });
+    /// g.scheduler("again", move |s| s.schedule(node));
+    /// g.run();
+    /// assert_eq!(runs.load(Relaxed), 2);
+    /// ```
     ///
     /// # Panics
     /// If the node is of another graph.

@@ -118,11 +118,21 @@ impl RunHandle {
     }
 
     /// Whether the run is over.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// let mut g = filch::Graph::new();
+    /// g.async_node("never", std::future::pending::<()>);
+    /// let run = Arc::new(g).run_async();
+    /// assert!(!run.is_finished());
+    /// run.cancel();
+    /// assert!(run.wait_outcome().is_err());
+    /// ```
     pub fn is_finished(&self) -> bool {
         self.graph.is_none() || self.slot().ending.is_done()
     }
 
-    /// Stops the run: nodes that have not begun are skipped. A run that is over stays as it is.
+    /// Stops the run: nodes that have not begun are skipped, and futures that wait are dropped. A run that is over stays as it is.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -136,7 +146,7 @@ impl RunHandle {
     /// ```
     pub fn cancel(&self) {
         if !self.is_finished() {
-            self.slot().stop(Stopped::Cancelled);
+            self.slot().stop(Stopped::Cancelled).ring();
         }
     }
 
@@ -156,6 +166,14 @@ impl RunHandle {
 
     /// Blocks until the run is over.
     ///
+    /// ```
+    /// use std::sync::Arc;
+    /// let mut g = filch::Graph::new();
+    /// let a = g.node("a", || 7);
+    /// let g = Arc::new(g);
+    /// assert_eq!(g.run_async().wait().take(a), 7);
+    /// ```
+    ///
     /// # Panics
     /// If a node failed or the run was stopped.
     #[track_caller]
@@ -164,6 +182,14 @@ impl RunHandle {
     }
 
     /// Blocks until the run is over.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// let mut g = filch::Graph::new();
+    /// g.node("bad", || panic!("no"));
+    /// let error = Arc::new(g).run_async().wait_outcome().unwrap_err();
+    /// assert_eq!(error.failures()[0].name(), "bad");
+    /// ```
     ///
     /// # Errors
     /// If a node failed or the run was stopped.
@@ -220,6 +246,14 @@ impl fmt::Debug for RunHandle {
 }
 
 /// The future of [`RunHandle::outcome`].
+///
+/// ```
+/// use std::sync::Arc;
+/// let mut g = filch::Graph::new();
+/// g.node("a", || ());
+/// let outcome: filch::graph::RunOutcome = Arc::new(g).run_async().outcome();
+/// assert!(filch::block_on(outcome).is_ok());
+/// ```
 #[must_use = "futures do nothing unless awaited"]
 #[derive(Debug)]
 pub struct RunOutcome(RunHandle);

@@ -44,6 +44,7 @@ mod scheduled {
     pub mod algorithm;
 
     pub(super) mod after;
+    pub(super) mod async_params;
     mod body;
     pub(super) mod build;
     mod dump;
@@ -70,6 +71,7 @@ mod scheduled {
 pub use self::scheduled::{
     after::{Dependencies, Dependent, Milestone, spawn_after},
     algorithm,
+    async_params::AsyncNodeFn,
     build::Graph,
     error::{Cause, Cycle, Failure, RunError, Stopped},
     flow::Scheduler,

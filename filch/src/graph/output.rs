@@ -6,6 +6,7 @@
 //!     twice in a run, the order of the nodes alone keeps writer and readers apart; elsewhere the state does,
 //!     and who comes at the wrong time is refused.
 //! O3. A value is dropped once: by who takes it, by the value that replaces it, or with the run.
+//! O4. A node that is a future has a seat besides its cell, for the future of the run. It is empty when the node has ended.
 //!
 //! Not here: `()`, which is not stored: anybody may make one out of nothing. Of other values without bytes nobody may: one that
 //! was not returned, or that somebody has, is none.
@@ -100,6 +101,21 @@ impl Cells {
         let offset = u32::try_from(offset).expect("the outputs of a graph fit into 4 GiB");
         self.drops.push((offset, clear::<T>));
         offset
+    }
+
+    /// The offset of a place for a future of a node; `None` if there is no room for all.
+    pub(super) fn add_seat<F>(&mut self) -> Option<u32> {
+        let layout = Layout::new::<Cell<F>>();
+        let offset = self.size.next_multiple_of(layout.align());
+        let found = u32::try_from(offset).ok()?;
+        self.size = offset + layout.size();
+        self.align = self.align.max(layout.align());
+        Some(found)
+    }
+
+    /// Whether no node returns anything that is stored.
+    pub(super) fn is_empty(&self) -> bool {
+        self.drops.is_empty()
     }
 
     fn layout(&self) -> Option<Layout> {
@@ -255,9 +271,47 @@ impl Outputs {
     pub(super) unsafe fn unborrow<T>(&self, offset: u32) {
         if is_stored::<T>() {
             // SAFETY: by the caller's promise.
-            let cell = unsafe { self.cell::<T>(offset) };
-            // ORDERING: Release pairs with the Acquire in `store` and `take`.
-            cell.state.fetch_sub(READER, Ordering::Release);
+            unsafe { self.unborrow_at(offset) };
+        }
+    }
+
+    /// As `unborrow`, of a value that is stored, whatever its type: the state comes first in every cell.
+    ///
+    /// # Safety
+    /// As for [`Outputs::unborrow`].
+    pub(super) unsafe fn unborrow_at(&self, offset: u32) {
+        // SAFETY: by the caller's promise.
+        let cell = unsafe { self.cell::<()>(offset) };
+        // ORDERING: Release pairs with the Acquire in `store` and `take`.
+        cell.state.fetch_sub(READER, Ordering::Release);
+    }
+
+    /// Takes the place of a node's future in this run; `None` if the node runs twice and the other is at it.
+    ///
+    /// # Safety
+    /// `offset` is that of a seat for an `F`. Where access is ordered, nobody else is at it.
+    #[inline(always)]
+    pub(super) unsafe fn take_seat<F>(&self, offset: u32, access: Access) -> Option<NonNull<F>> {
+        // SAFETY: by the caller's promise.
+        let cell = unsafe { self.cell::<F>(offset) };
+        if access == Access::Guarded {
+            // ORDERING: Acquire pairs with the Release in `leave_seat`.
+            cell.state.compare_exchange(0, WRITING, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        }
+        Some(cell.value.with_mut(|place| NonNull::new(place.cast()).expect("inside of memory")))
+    }
+
+    /// Gives up what `take_seat` gave.
+    ///
+    /// # Safety
+    /// The seat is the caller's, and empty.
+    #[inline(always)]
+    pub(super) unsafe fn leave_seat(&self, offset: u32, access: Access) {
+        if access == Access::Guarded {
+            // SAFETY: by the caller's promise; the state comes first in every cell.
+            let cell = unsafe { self.cell::<()>(offset) };
+            // ORDERING: Release pairs with the Acquire in `take_seat`.
+            cell.state.store(0, Ordering::Release);
         }
     }
 

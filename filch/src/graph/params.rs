@@ -10,7 +10,7 @@ use std::error::Error;
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::body::{Body, Step};
+use super::body::Body;
 use super::build::Graph;
 use super::error::Cause;
 use super::node::{Node, NodeId};
@@ -55,11 +55,10 @@ pub trait NodeFn<'env, M>: Send + Sync + Sized + 'env {
 /// What becomes of an output: the value that is stored for the handle, or a failure.
 pub trait Finish<O> {
     /// What is stored.
-    type Value;
+    type Value: Send;
 
-    /// # Safety
-    /// `cell` is that of the node, for a value.
-    unsafe fn finish(hand: &Hand<'_>, cell: u32, output: O) -> Step;
+    #[doc(hidden)]
+    fn value(output: O) -> Result<Self::Value, Cause>;
 }
 
 /// The output is the value.
@@ -69,9 +68,8 @@ impl<O: Send> Finish<O> for Plain {
     type Value = O;
 
     #[inline(always)]
-    unsafe fn finish(hand: &Hand<'_>, cell: u32, output: O) -> Step {
-        // SAFETY: by the caller's promise.
-        unsafe { hand.store(cell, output) }
+    fn value(output: O) -> Result<O, Cause> {
+        Ok(output)
     }
 }
 
@@ -82,12 +80,48 @@ impl<T: Send, E: Into<Box<dyn Error + Send + Sync>>> Finish<Result<T, E>> for Fa
     type Value = T;
 
     #[inline(always)]
-    unsafe fn finish(hand: &Hand<'_>, cell: u32, output: Result<T, E>) -> Step {
-        match output {
-            // SAFETY: by the caller's promise.
-            Ok(value) => unsafe { hand.store(cell, value) },
-            Err(error) => hand.fail(Cause::Error(error.into())),
-        }
+    fn value(output: Result<T, E>) -> Result<T, Cause> {
+        output.map_err(|error| Cause::Error(error.into()))
+    }
+}
+
+/// How a closure `F` becomes the body of a node.
+pub trait Kind<'env, F, M> {
+    /// What it takes.
+    type Params: Params;
+    /// What is stored.
+    type Value: Send + 'env;
+
+    /// A body that takes the outputs in `inputs`.
+    #[doc(hidden)]
+    fn body<const N: usize>(graph: &mut Graph<'env>, f: F, inputs: [u32; N]) -> Body<'env>;
+}
+
+/// The output is that of a call, and a `K` of its own.
+pub struct Called<K>(PhantomData<K>);
+
+impl<'env, F, M, K> Kind<'env, F, M> for Called<K>
+where
+    F: NodeFn<'env, M>,
+    K: Finish<F::Output, Value: 'env>,
+{
+    type Params = F::Params;
+    type Value = K::Value;
+
+    #[inline]
+    fn body<const N: usize>(graph: &mut Graph<'env>, f: F, inputs: [u32; N]) -> Body<'env> {
+        graph.body(move |hand: &Hand<'_>| {
+            // SAFETY: `Draft::after` has made the cells and edges of the parameters.
+            let output = match unsafe { f.call(hand, &inputs) } {
+                Ok(output) => output,
+                Err(missing) => return hand.fail(missing.into()),
+            };
+            match K::value(output) {
+                // SAFETY: the node has a cell for such a value.
+                Ok(value) => unsafe { hand.store(value) },
+                Err(cause) => hand.fail(cause),
+            }
+        })
     }
 }
 
@@ -107,8 +141,8 @@ pub trait Params: Sized {
         f: F,
     ) -> Self::Made<'g, 'env, F, M, K, K::Value>
     where
-        F: NodeFn<'env, M, Params = Self>,
-        K: Finish<F::Output> + 'env;
+        F: 'env,
+        K: Kind<'env, F, M, Params = Self> + 'env;
 }
 
 impl Params for () {
@@ -126,34 +160,18 @@ impl Params for () {
         f: F,
     ) -> Node<K::Value>
     where
-        F: NodeFn<'env, M, Params = Self>,
-        K: Finish<F::Output> + 'env,
+        F: 'env,
+        K: Kind<'env, F, M, Params = Self> + 'env,
     {
         let cell = graph.parts.cells.add::<K::Value>();
-        Node::new(graph.add(name, Some(body::<F, M, K, 0>(f, cell, [])), cell, 0))
+        let body = K::body(graph, f, []);
+        Node::new(graph.add(name, Some(body), cell, 0))
     }
-}
-
-/// The body of a node that calls `f` with the outputs in `inputs`.
-#[inline]
-fn body<'env, F, M, K, const N: usize>(f: F, cell: u32, inputs: [u32; N]) -> Body<'env>
-where
-    F: NodeFn<'env, M>,
-    K: Finish<F::Output>,
-{
-    Body::new(move |hand: &Hand<'_>| {
-        // SAFETY: `Draft::after` has made the cells and edges of the parameters.
-        match unsafe { f.call(hand, &inputs) } {
-            // SAFETY: the cell was made for this node.
-            Ok(output) => unsafe { K::finish(hand, cell, output) },
-            Err(missing) => hand.fail(Cause::Error(Box::new(missing))),
-        }
-    })
 }
 
 /// An input is not there (D1).
 #[derive(Debug)]
-pub struct Missing(Refusal);
+pub struct Missing(pub(super) Refusal);
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -165,6 +183,12 @@ impl fmt::Display for Missing {
 }
 
 impl Error for Missing {}
+
+impl From<Missing> for Cause {
+    fn from(missing: Missing) -> Self {
+        Self::Error(Box::new(missing))
+    }
+}
 
 /// A node that still has to be told whose outputs it takes; see [`Graph::node`].
 ///
@@ -191,8 +215,8 @@ impl<F, M, K, T> fmt::Debug for Draft<'_, '_, F, M, K, T> {
 
 impl<'env, F, M, K> Draft<'_, 'env, F, M, K, K::Value>
 where
-    F: NodeFn<'env, M>,
-    K: Finish<F::Output> + 'env,
+    F: 'env,
+    K: Kind<'env, F, M> + 'env,
 {
     /// Makes the node, which takes the outputs of these: `&node` for a parameter `&A`, `node` for an `Own<A>`, a tuple for several. An
     /// edge comes with each.
@@ -200,7 +224,7 @@ where
     /// # Panics
     /// If a node is of another graph or was erased, or if one that another node owns is taken again.
     #[track_caller]
-    pub fn after<S: Sources<F::Params>>(self, sources: S) -> Node<K::Value> {
+    pub fn after<S: Sources<K::Params>>(self, sources: S) -> Node<K::Value> {
         let Self { graph, name, f, .. } = self;
         let (ids, count) = sources.ids();
         let mut inputs = [u32::MAX; MOST];
@@ -208,14 +232,15 @@ where
             *input = graph.claim_output(*id, *use_);
         }
         let cell = graph.parts.cells.add::<K::Value>();
-        let node = graph.add(name, Some(body::<F, M, K, MOST>(f, cell, inputs)), cell, 0);
+        let body = K::body(graph, f, inputs);
+        let node = graph.add(name, Some(body), cell, 0);
         ids[..count].iter().for_each(|&(id, _)| graph.edge(id, node));
         Node::new(node)
     }
 }
 
 /// Most parameters.
-const MOST: usize = 4;
+pub(super) const MOST: usize = 4;
 
 /// How an output is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -297,8 +322,8 @@ macro_rules! tuple_of_sources {
                 f: F,
             ) -> Draft<'g, 'env, F, M, K, K::Value>
             where
-                F: NodeFn<'env, M, Params = Self>,
-                K: Finish<F::Output> + 'env,
+                F: 'env,
+                K: Kind<'env, F, M, Params = Self> + 'env,
             {
                 Draft { graph, name, f, kind: PhantomData }
             }

@@ -5,7 +5,8 @@
 //! P2. `after` holds the successors of all nodes in one row; a node has the part of it that its record
 //!     names. A successor's high bits say what a token along that edge means, so that the successor itself is
 //!     not touched before it is ready.
-//! P3. Strong edges have no cycle. A cycle goes through a condition, whose edges are weak.
+//! P3. Strong edges have no cycle. A cycle goes through a condition, whose edges are weak. Unless the graph is empty there is a node
+//!     without any edge into it.
 //!
 //! Not here: the counters, which every run has its own of (`slot`).
 
@@ -14,8 +15,9 @@ use std::ptr::NonNull;
 
 use super::body::{CallFn, Step};
 use super::build::Parts;
-use super::error::Cycle;
+use super::error::{Cycle, CycleKind};
 use super::limit::Limit;
+use super::output;
 use super::work::Hand;
 
 /// A successor in [`Plan::after`] (P2).
@@ -116,6 +118,8 @@ pub(super) struct Plan {
     /// Some node has a priority (W6 of `work`).
     pub(super) ranked: bool,
     limits: HashMap<u32, Vec<Limit>>,
+    /// Of each node, if any has one (O1 of `output`).
+    cells: Box<[u32]>,
 }
 
 // SAFETY: the pointers are to bodies, which are `Send` and `Sync`.
@@ -168,9 +172,18 @@ impl Plan {
             ranked: is_ranked,
             reach: Reach::of(&parts.edges),
             limits: parts.limits.clone(),
+            cells: if parts.cells.is_empty() {
+                Box::default()
+            } else {
+                parts.nodes.iter().map(|node| node.cell).collect()
+            },
         };
         if !parts.forward {
             plan.check(parts)?;
+        }
+        if plan.sources.is_empty() && parts.gone < nodes {
+            let names = cycle(nodes, parts, |_, _| true);
+            return Err(Cycle::new(names, CycleKind::NoSource));
         }
         Ok(plan)
     }
@@ -180,6 +193,12 @@ impl Plan {
         let (first, count) = (record.first as usize, record.count as usize);
         // SAFETY: P2, `lay_out` gave every node a part of the row.
         unsafe { self.after.get_unchecked(first..first + count) }
+    }
+
+    /// The cell of a node that returns a `T`.
+    #[inline(always)]
+    pub(super) fn cell_of<T>(&self, index: u32) -> u32 {
+        if output::is_stored::<T>() { self.cells[index as usize] } else { u32::MAX }
     }
 
     /// What a node needs of semaphores, by their ids (L1 of `limit`).
@@ -207,36 +226,38 @@ impl Plan {
                 }
             }
         }
-        if seen == left.len() { Ok(()) } else { Err(self.cycle(&left, parts)) }
-    }
-
-    /// A cycle among the nodes that have predecessors `left`: from any of them, back along such predecessors.
-    fn cycle(&self, left: &[u32], parts: &Parts<'_>) -> Cycle {
+        if seen == left.len() {
+            return Ok(());
+        }
         let stuck = |index: u32| left[index as usize] > 0;
-        let mut before = vec![u32::MAX; left.len()];
-        for &(from, to) in &parts.edges {
-            let strong = self.records[from as usize].traits & trait_bits::CONDITION == 0;
-            if strong && stuck(from) && stuck(to) {
-                before[to as usize] = from;
-            }
-        }
-        let start = (0..left.len() as u32).find(|&index| stuck(index)).unwrap_or_default();
-        let mut seen = vec![false; left.len()];
-        let mut at = start;
-        while !std::mem::replace(&mut seen[at as usize], true) {
-            at = before[at as usize];
-        }
-        let (end, mut names) = (at, vec![parts.name(at)]);
-        loop {
-            at = before[at as usize];
-            names.push(parts.name(at));
-            if at == end {
-                break;
-            }
-        }
-        names.reverse();
-        Cycle::new(names)
+        let strong = |from: u32| self.records[from as usize].traits & trait_bits::CONDITION == 0;
+        let names = cycle(left.len(), parts, |from, to| strong(from) && stuck(from) && stuck(to));
+        Err(Cycle::new(names, CycleKind::Strong))
     }
+}
+
+/// A cycle of the edges that are `meant`, of which one leads to each node that one leads from.
+fn cycle(nodes: usize, parts: &Parts<'_>, meant: impl Fn(u32, u32) -> bool) -> Vec<String> {
+    let mut before = vec![u32::MAX; nodes];
+    for &(from, to) in parts.edges.iter().filter(|edge| meant(edge.0, edge.1)) {
+        before[to as usize] = from;
+    }
+    // Backwards from any of them, until one comes again.
+    let mut at = before.iter().position(|&from| from != u32::MAX).unwrap_or_default() as u32;
+    let mut seen = vec![false; nodes];
+    while !std::mem::replace(&mut seen[at as usize], true) {
+        at = before[at as usize];
+    }
+    let (end, mut names) = (at, vec![parts.name(at)]);
+    loop {
+        at = before[at as usize];
+        names.push(parts.name(at));
+        if at == end {
+            break;
+        }
+    }
+    names.reverse();
+    names
 }
 
 /// Sorts edges by their origin, in the order of their making, and marks those that come alone (P2).

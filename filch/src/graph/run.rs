@@ -155,7 +155,7 @@ impl<'env> Graph<'env> {
     /// ```
     ///
     /// # Panics
-    /// If a node panics or returns an error, once all have ended, or if the graph has a cycle.
+    /// If a node panics or returns an error, once all have ended, or if the graph cannot run ([`Cycle`](super::Cycle)).
     #[track_caller]
     pub fn run(&self) -> Run<'_, 'env> {
         self.runner().run()
@@ -173,7 +173,7 @@ impl<'env> Graph<'env> {
     /// If a node failed or the run was stopped.
     ///
     /// # Panics
-    /// If the graph has a cycle.
+    /// If the graph cannot run ([`Cycle`](super::Cycle)).
     #[track_caller]
     pub fn try_run(&self) -> Result<Run<'_, 'env>, RunError> {
         self.runner().try_run()
@@ -277,11 +277,19 @@ impl<'env> Graph<'env> {
 impl<'g, 'env> Runner<'g, 'env> {
     /// As [`Graph::try_run`].
     ///
+    /// ```
+    /// use filch::graph::Canceller;
+    /// let canceller = Canceller::new();
+    /// let mut g = filch::Graph::new();
+    /// g.node("a", || ());
+    /// assert!(g.runner().canceller(&canceller).try_run().is_ok());
+    /// ```
+    ///
     /// # Errors
     /// If a node failed or the run was stopped.
     ///
     /// # Panics
-    /// If the graph has a cycle.
+    /// If the graph cannot run ([`Cycle`](super::Cycle)).
     #[track_caller]
     pub fn try_run(&self) -> Result<Run<'g, 'env>, RunError> {
         self.run_slot(self.graph.take_slot())
@@ -298,6 +306,13 @@ impl<'g, 'env> Runner<'g, 'env> {
     }
 
     /// As [`Graph::run`].
+    ///
+    /// ```
+    /// use filch::graph::Canceller;
+    /// let mut g = filch::Graph::new();
+    /// let a = g.node("a", || 1);
+    /// assert_eq!(g.runner().canceller(&Canceller::new()).run().take(a), 1);
+    /// ```
     ///
     /// # Panics
     /// As [`Graph::run`].

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::build::Graph;
 use super::error::Stopped;
-use super::slot::{OnFailure, Slot};
+use super::slot::{Alarm, OnFailure, Slot};
 use crate::base::shim::{AtomicBool, Mutex, MutexGuard, Ordering};
 use crate::spawn;
 use crate::task::join::JoinHandle;
@@ -41,6 +41,17 @@ impl<'g, 'env> Runner<'g, 'env> {
     }
 
     /// What a failure does to nodes that do not depend on the one that failed.
+    ///
+    /// ```
+    /// use filch::graph::OnFailure;
+    /// let mut g = filch::Graph::new();
+    /// let bad = g.node("bad", || panic!("no"));
+    /// let [other, late] = ["other", "late"].map(|name| g.node(name, || ()));
+    /// g.limit((bad.id(), other.id()), &filch::graph::Semaphore::new(1), 1);
+    /// g.linearize([other, late]);
+    /// let error = g.runner().on_failure(OnFailure::Cancel).try_run().unwrap_err();
+    /// assert_eq!(error.failures()[0].name(), "bad");
+    /// ```
     pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.on_failure = on_failure;
         self
@@ -64,13 +75,32 @@ impl<'g, 'env> Runner<'g, 'env> {
         self
     }
 
-    /// Stops the run at `deadline`: nodes that have not begun by then are skipped.
+    /// Stops the run at `deadline`: nodes that have not begun by then are skipped, and futures that wait are dropped.
+    ///
+    /// ```
+    /// use filch::graph::Stopped;
+    /// use filch::time::Instant;
+    /// use std::time::Duration;
+    /// let mut g = filch::Graph::new();
+    /// let never = g.async_node("never", std::future::pending::<()>);
+    /// let deadline = Instant::now() + Duration::from_millis(1);
+    /// let error = g.runner().deadline(deadline).try_run().unwrap_err();
+    /// assert_eq!(error.stopped(), Some(Stopped::Deadline));
+    /// assert_eq!(error.skipped(), [never.id()]);
+    /// ```
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
     /// Stops the run after `timeout`, which begins now; see [`Runner::deadline`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let mut g = filch::Graph::new();
+    /// g.async_node("sleep", || filch::time::sleep(Duration::from_secs(3600)));
+    /// assert!(g.runner().timeout(Duration::from_millis(1)).try_run().is_err());
+    /// ```
     pub fn timeout(self, timeout: Duration) -> Self {
         let deadline = Instant::now() + timeout;
         self.deadline(deadline)
@@ -99,8 +129,13 @@ impl<'g, 'env> Runner<'g, 'env> {
 ///
 /// ```
 /// let canceller = filch::graph::Canceller::new();
-/// canceller.cancel();
-/// assert!(canceller.is_cancelled());
+/// let mut g = filch::Graph::new();
+/// g.async_node("never", std::future::pending::<()>);
+/// let error = std::thread::scope(|s| {
+///     s.spawn(|| canceller.cancel());
+///     g.runner().canceller(&canceller).try_run().unwrap_err()
+/// });
+/// assert_eq!(error.to_string(), "the run was cancelled; 1 skipped");
 /// ```
 #[derive(Clone, Default)]
 pub struct Canceller(Arc<Inner>);
@@ -132,21 +167,42 @@ unsafe impl Send for Place {}
 
 impl Canceller {
     /// A canceller of no run yet.
+    ///
+    /// ```
+    /// assert!(!filch::graph::Canceller::new().is_cancelled());
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Stops the runs that are under way, and those that come later: nodes that have not begun are skipped.
+    /// Stops the runs that are under way, and those that come later: nodes that have not begun are skipped, and futures that wait
+    /// are dropped.
+    ///
+    /// ```
+    /// let canceller = filch::graph::Canceller::new();
+    /// canceller.cancel();
+    /// let mut g = filch::Graph::new();
+    /// g.node("a", || unreachable!());
+    /// assert!(g.runner().canceller(&canceller).try_run().is_err());
+    /// ```
     pub fn cancel(&self) {
         // ORDERING: Relaxed, the lock orders it with `enter`.
         self.0.cancelled.store(true, Ordering::Relaxed);
-        for (_, place) in &self.runs().under_way {
-            // SAFETY: C1, on the list.
-            unsafe { place.0.as_ref() }.stop(Stopped::Cancelled);
-        }
+        let stop = |(_, place): &(Ticket, Place)| {
+            // SAFETY: C1, on the list, which is locked.
+            unsafe { place.0.as_ref() }.stop(Stopped::Cancelled)
+        };
+        let alarms: Vec<_> = self.runs().under_way.iter().map(stop).collect();
+        alarms.into_iter().for_each(Alarm::ring);
     }
 
     /// Whether [`Canceller::cancel`] was called.
+    ///
+    /// ```
+    /// let canceller = filch::graph::Canceller::new();
+    /// canceller.clone().cancel();
+    /// assert!(canceller.is_cancelled());
+    /// ```
     pub fn is_cancelled(&self) -> bool {
         // ORDERING: Relaxed, a question for people.
         self.0.cancelled.load(Ordering::Relaxed)
@@ -162,7 +218,8 @@ impl Canceller {
         runs.entered += 1;
         runs.under_way.push((ticket, Place(NonNull::from(slot))));
         if self.is_cancelled() {
-            slot.stop(Stopped::Cancelled);
+            // It has not begun, so nobody waits in it.
+            let _ = slot.stop(Stopped::Cancelled);
         }
         ticket
     }
@@ -173,10 +230,14 @@ impl Canceller {
 
     /// Stops one run, if it is under way.
     fn stop(&self, ticket: Ticket, why: Stopped) {
-        let runs = self.runs();
-        if let Some((_, place)) = runs.under_way.iter().find(|run| run.0 == ticket) {
+        let alarm = {
+            let runs = self.runs();
+            let run = runs.under_way.iter().find(|run| run.0 == ticket);
             // SAFETY: C1, on the list, which is locked.
-            unsafe { place.0.as_ref() }.stop(why);
+            run.map(|(_, place)| unsafe { place.0.as_ref() }.stop(why))
+        };
+        if let Some(alarm) = alarm {
+            alarm.ring();
         }
     }
 }

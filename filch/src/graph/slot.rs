@@ -14,8 +14,10 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, PoisonError};
+use std::task::Waker;
 
 use crossbeam_utils::CachePadded;
+use slab::Slab;
 
 use super::build::Graph;
 use super::ending::{Ending, Keeper};
@@ -91,6 +93,8 @@ pub(super) struct Slot {
     faulty: AtomicBool,
     /// Of a run that nobody has to wait for: the graph, and that the run holds a unit of the group (S4).
     pub(super) keep: Cell<Option<Arc<Graph<'static>>>>,
+    /// Futures that wait (A4 of `future`).
+    waiting: Mutex<Slab<Waker>>,
     /// What is ready, where nodes have ranks (W6 of `work`).
     ranks: Mutex<Ranks>,
     /// Where a caller sleeps. Made with the slot: a later run that is the first to need it allocates nothing.
@@ -129,6 +133,7 @@ impl Slot {
             faults: Mutex::default(),
             faulty: AtomicBool::new(false),
             keep: Cell::new(None),
+            waiting: Mutex::default(),
             ranks: Mutex::default(),
             sleeper: Sleeper::new(),
             number: None,
@@ -257,12 +262,27 @@ impl Slot {
         unsafe { self.log.get().as_ref() }
     }
 
-    pub(super) fn stop(&self, why: Stopped) {
+    /// Stops the run. Who waits in it is to be woken, by the caller, outside of its locks.
+    pub(super) fn stop(&self, why: Stopped) -> Alarm {
         let why = if why == Stopped::Deadline { DEADLINE } else { CANCELLED };
-        // ORDERING: Relaxed, a hint that publishes nothing; the first reason counts.
+        // ORDERING: Relaxed, a hint that publishes nothing, or the lock below does; the first reason counts.
         let _ = self.stop.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
             (now & !PROFILED == GOES_ON).then_some(now | why)
         });
+        Alarm(self.waiting().iter().map(|(_, waker)| waker.clone()).collect())
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Slab<Waker>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has `waker` woken if the run is stopped. Who asks `is_stopped` afterwards misses no stop.
+    ///
+    /// # Safety
+    /// The run outlives the result.
+    pub(super) unsafe fn list(&self, waker: &Waker) -> Listed {
+        let key = self.waiting().insert(waker.clone());
+        Listed { slot: NonNull::from(self), key }
     }
 
     pub(super) fn stopped(&self) -> Option<Stopped> {
@@ -301,7 +321,7 @@ impl Slot {
     pub(super) fn note_failure(&self, index: u32, cause: Cause) {
         self.faults().failures.push((index, cause));
         if self.on_failure.get() == OnFailure::Cancel {
-            self.stop(Stopped::Cancelled);
+            self.stop(Stopped::Cancelled).ring();
         }
     }
 
@@ -343,6 +363,33 @@ impl Slot {
         self.ending.rest();
         // ORDERING: Release pairs with the Acquire in `Slots::take`.
         self.busy.store(false, Ordering::Release);
+    }
+}
+
+/// Futures that have to be woken, because their run was stopped.
+#[must_use]
+pub(super) struct Alarm(Vec<Waker>);
+
+impl Alarm {
+    pub(super) fn ring(self) {
+        self.0.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// A future that waits is on the list of its run, until dropped.
+pub(super) struct Listed {
+    slot: NonNull<Slot>,
+    key: usize,
+}
+
+// SAFETY: slots are `Sync`.
+unsafe impl Send for Listed {}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        // SAFETY: by the promise of `Slot::list`.
+        let waker = unsafe { self.slot.as_ref() }.waiting().try_remove(self.key);
+        drop(waker);
     }
 }
 

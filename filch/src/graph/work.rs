@@ -17,6 +17,7 @@
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
+use std::task::Waker;
 
 use super::body::Step;
 use super::error::Cause;
@@ -25,7 +26,7 @@ use super::output::Refusal;
 use super::permits::Acquired;
 use super::plan::{Reach, Record, trait_bits};
 use super::profile::Lap;
-use super::slot::Slot;
+use super::slot::{Listed, Slot};
 use super::{errand, limit, output};
 use crate::base::barrier::light_is_free;
 use crate::base::prefetch::{prefetch_read, prefetch_write};
@@ -193,13 +194,29 @@ unsafe impl Send for Held {}
 unsafe impl Sync for Held {}
 
 impl Held {
+    fn slot(&self) -> &Slot {
+        // SAFETY: S3, the token's unit.
+        unsafe { self.slot.as_ref() }
+    }
+
+    /// Whether the run was stopped.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.slot().is_stopped()
+    }
+
+    /// Has `waker` woken if the run is stopped; the result is dropped before this.
+    pub(super) fn list(&self, waker: &Waker) -> Listed {
+        // SAFETY: S3, the token's unit, and the caller sees to it.
+        unsafe { self.slot().list(waker) }
+    }
+
     /// Stores what the node returned.
     ///
     /// # Safety
-    /// `cell` is that of the node, for a `T`.
-    pub(super) unsafe fn store<T>(&self, cell: u32, value: T) -> Result<(), Refusal> {
-        // SAFETY: S3, the token's unit.
-        let slot = unsafe { self.slot.as_ref() };
+    /// The cell of the node is for a `T`.
+    pub(super) unsafe fn store<T>(&self, value: T) -> Result<(), Refusal> {
+        let slot = self.slot();
+        let cell = slot.plan().cell_of::<T>(self.index);
         // SAFETY: by the caller's promise.
         unsafe { slot.outputs.store(cell, value, slot.access) }
     }
@@ -281,10 +298,11 @@ impl<'a> Hand<'a> {
     /// Stores what the node returned.
     ///
     /// # Safety
-    /// `cell` is that of the node, for a `T`.
+    /// The cell of the node is for a `T`.
     #[inline(always)]
-    pub(super) unsafe fn store<T>(&self, cell: u32, value: T) -> Step {
+    pub(super) unsafe fn store<T>(&self, value: T) -> Step {
         if output::is_stored::<T>() {
+            let cell = self.slot.plan().cell_of::<T>(self.index());
             // SAFETY: by the caller's promise; the order of nodes keeps readers away (O2 of `output`).
             let stored = unsafe { self.slot.outputs.store(cell, value, self.slot.access) };
             stored.expect("the node ran again while its output was in use");
@@ -421,13 +439,24 @@ impl<'a> Hand<'a> {
                     Arrival::Skips => token = token.skipped(),
                 }
             }
-            let token = if RANKED { ready(slot, token) } else { token };
-            if kept.is_none() {
-                kept = Some(token);
-            } else {
-                self.push(token);
-            }
+            self.keep_or_push(&mut kept, if RANKED { ready(slot, token) } else { token });
         }
+        self.kept_or_given_up(kept)
+    }
+
+    /// W2: the first token stays in the hand.
+    #[inline(always)]
+    fn keep_or_push(&self, kept: &mut Option<NodeEntry>, token: NodeEntry) {
+        if kept.is_none() {
+            *kept = Some(token);
+        } else {
+            self.push(token);
+        }
+    }
+
+    /// The token of a node that has ended is one of those that it made, or leads nowhere (W1).
+    #[inline(always)]
+    fn kept_or_given_up(&self, kept: Option<NodeEntry>) -> Option<NodeEntry> {
         if kept.is_none() {
             self.give_up();
         }
@@ -447,14 +476,9 @@ impl<'a> Hand<'a> {
             {
                 continue;
             }
-            if let Some(token) = kept.replace(ready(slot, token)) {
-                self.push(token);
-            }
+            self.keep_or_push(&mut kept, ready(slot, token));
         }
-        if kept.is_none() {
-            self.give_up();
-        }
-        kept
+        self.kept_or_given_up(kept)
     }
 
     /// A node that is skipped, or more than a closure.
@@ -533,16 +557,9 @@ impl<'a> Hand<'a> {
         for &pick in picks {
             let Some(successor) = slot.plan().successors(record).get(pick) else { continue };
             let token = ready(slot, NodeEntry::new(slot.run(), successor.index()));
-            if kept.is_none() {
-                kept = Some(token);
-            } else {
-                self.push(token);
-            }
+            self.keep_or_push(&mut kept, token);
         }
-        if kept.is_none() {
-            self.give_up();
-        }
-        kept
+        self.kept_or_given_up(kept)
     }
 
     #[cold]

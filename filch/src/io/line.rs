@@ -5,6 +5,8 @@
 //! N3. A `Gate` is open while nothing that was added is unfinished. Who finds it closed is woken when it
 //!     opens.
 //! N4. Wakers are cloned, woken and dropped without the lock: they are the user's.
+//! N5. Who gives up waiting says so; then at most one waker is kept of those who have gone (as D5 of
+//!     `readiness`).
 
 use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
@@ -63,6 +65,15 @@ impl Waiters {
         Poll::Pending
     }
 
+    /// N5.
+    fn give_up(&self) {
+        let mut waiters = self.lock();
+        let first = waiters.len().min(1);
+        let others = waiters.split_off(first);
+        drop(waiters);
+        others.into_iter().for_each(Waker::wake);
+    }
+
     fn wake_all(&self) {
         let waiters = std::mem::take(&mut *self.lock());
         waiters.into_iter().for_each(Waker::wake);
@@ -89,6 +100,11 @@ impl Line {
         // ORDERING: Acquire as in `try_take`. Under the lock, so that who lets go of an AWAITED line
         // finds the waker; model: loom_line_hands_over.
         self.waiters.wait(cx, || self.word.swap(AWAITED, Ordering::Acquire) != FREE)
+    }
+
+    /// Somebody who waited for it does not any more (N5).
+    pub(crate) fn give_up(&self) {
+        self.waiters.give_up();
     }
 
     pub(crate) fn let_go(&self) {
@@ -121,6 +137,11 @@ impl Gate {
         if before == 1 {
             self.waiters.wake_all();
         }
+    }
+
+    /// Somebody who waited for it does not any more (N5).
+    pub(crate) fn give_up(&self) {
+        self.waiters.give_up();
     }
 
     fn is_open(&self) -> bool {

@@ -271,10 +271,7 @@ impl<'env, T: Send + 'env> Builder<'env, T> {
     where
         F: Future<Output = U> + Send + 'env,
     {
-        self.try_serial_async(move |input| {
-            let future = stage(input);
-            async move { Ok::<_, Infallible>(future.await) }
-        })
+        self.try_serial_async(move |input| unfailing(stage(input)))
     }
 
     /// As [`Builder::serial_async`]; an error ends the run.
@@ -319,10 +316,7 @@ impl<'env, T: Send + 'env> Builder<'env, T> {
     where
         F: Future<Output = U> + Send + 'env,
     {
-        self.try_parallel_async(move |input| {
-            let future = stage(input);
-            async move { Ok::<_, Infallible>(future.await) }
-        })
+        self.try_parallel_async(move |input| unfailing(stage(input)))
     }
 
     /// As [`Builder::parallel_async`]; an error ends the run, and drops the other futures.
@@ -418,4 +412,9 @@ impl<'env> Builder<'env, ()> {
     pub fn build(self) -> Pipeline<'env> {
         Pipeline::from_engine(Engine::new(self.steps, self.start.lines, self.start.most_batch))
     }
+}
+
+/// What a future gives, as that of a stage which cannot fail.
+async fn unfailing<F: Future>(future: F) -> Result<F::Output, Infallible> {
+    Ok(future.await)
 }

@@ -135,7 +135,7 @@ fn a_cancelled_group_takes_its_dependents_along() {
     let runtime = Builder::new().workers(2).build().unwrap();
     let outside = Arc::new(Mutex::new(None));
     let (open, gate) = mpsc::channel::<()>();
-    let first = runtime.block_on(async { spawn_after((), || 0) }).milestone();
+    let first = runtime.block_on(async { spawn_after((), || 0).milestone() });
     let slow = runtime.handle().task().spawn_after(first, move || gate.recv().unwrap());
     let end = slow.milestone();
     let kept = outside.clone();

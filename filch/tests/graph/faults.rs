@@ -100,3 +100,105 @@ fn a_handle_cancels_its_run() {
     run.cancel();
     assert_eq!(run.wait_outcome().unwrap_err().stopped(), Some(Stopped::Cancelled));
 }
+
+/// Counts how many of it are there.
+struct Alive(Arc<AtomicUsize>);
+
+impl Alive {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Relaxed);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+fn endless(alive: &Arc<AtomicUsize>) -> Graph<'static> {
+    let mut g = Graph::new();
+    for _ in 0..10 {
+        let alive = alive.clone();
+        g.async_node("endless", move || {
+            let alive = Alive::new(&alive);
+            async move {
+                std::future::pending::<()>().await;
+                drop(alive);
+            }
+        });
+    }
+    let last = g.node("last", || unreachable!());
+    let all: Vec<_> = g.nodes().filter(|&node| node != last.id()).collect();
+    g.succeed(last, &all);
+    g
+}
+
+#[test]
+fn a_cancelled_run_drops_the_futures_that_wait() {
+    let alive = Arc::new(AtomicUsize::new(0));
+    let g = Arc::new(endless(&alive));
+    for _ in 0..20 {
+        let run = g.run_async();
+        while alive.load(Relaxed) < 5 {
+            std::thread::yield_now();
+        }
+        run.cancel();
+        let error = run.wait_outcome().unwrap_err();
+        assert_eq!(alive.load(Relaxed), 0);
+        assert_eq!((error.stopped(), error.skipped().len()), (Some(Stopped::Cancelled), 11));
+        assert!(error.failures().is_empty());
+    }
+}
+
+#[test]
+fn a_deadline_drops_the_futures_that_wait() {
+    let alive = Arc::new(AtomicUsize::new(0));
+    let g = endless(&alive);
+    let error = g.runner().timeout(Duration::from_millis(5)).try_run().unwrap_err();
+    assert_eq!((error.stopped(), alive.load(Relaxed)), (Some(Stopped::Deadline), 0));
+    assert_eq!(error.skipped().len(), 11);
+}
+
+#[test]
+fn a_failure_that_cancels_drops_the_futures_that_wait() {
+    let alive = Arc::new(AtomicUsize::new(0));
+    let mut g = endless(&alive);
+    g.async_node("bad", || async {
+        filch::yield_now().await;
+        panic!("boom")
+    });
+    let error = g.runner().on_failure(OnFailure::Cancel).try_run().unwrap_err();
+    assert_eq!((error.failures().len(), alive.load(Relaxed)), (1, 0));
+    assert!(matches!(error.failures()[0].cause(), Cause::Panic(_)), "also after it has waited");
+}
+
+#[filch::test(sim, seeds = 200)]
+fn a_stop_reaches_every_future_whenever_it_comes() {
+    let canceller = Canceller::new();
+    let mut g = Graph::new();
+    for _ in 0..3 {
+        g.async_node("", || async {
+            filch::yield_now().await;
+            std::future::pending::<()>().await;
+        });
+    }
+    g.node("cancel", || canceller.cancel());
+    assert!(g.runner().canceller(&canceller).try_run().is_err());
+}
+
+#[test]
+fn a_graph_without_a_beginning_is_refused() {
+    let mut g = Graph::new();
+    let a = g.node("a", || ());
+    let back = g.condition("back", || 0);
+    g.precede(a, back);
+    g.precede(back, a);
+    let error = g.prepare().unwrap_err();
+    assert_eq!(error.to_string(), "the graph has no node to begin with: a -> back -> a");
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(g.run()))).is_err());
+    g.erase(a);
+    g.erase(back);
+    g.run();
+}

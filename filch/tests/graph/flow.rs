@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use filch::graph::Semaphore;
+use filch::graph::{Own, Semaphore};
 use filch::testkit::{self, Sim};
 use filch::{Graph, Priority};
 
@@ -181,4 +181,89 @@ fn an_async_node_waits_without_a_thread() {
         let run = g.run();
         assert_eq!(nodes.iter().map(|&node| run.take(node)).sum::<i32>(), 4950);
     }
+}
+
+#[test]
+fn an_async_node_takes_references_and_values() {
+    let mut g = Graph::new();
+    let list = g.node("list", || vec![1, 2, 3]);
+    let word = g.node("word", || String::from("ab"));
+    let prefix = "x";
+    let mut h = Graph::new();
+    let both = g
+        .async_node("both", async |list: &Vec<usize>, Own(word): Own<String>| {
+            filch::yield_now().await;
+            word.repeat(list.len())
+        })
+        .after((&list, word));
+    let len = g.async_node("len", async |list: &Vec<usize>| list.len()).after(&list);
+    let bad = h.try_async_node("bad", async || Err::<(), _>(prefix));
+    for _ in 0..3 {
+        let run = g.run();
+        assert_eq!((run.take(both), run.take(len)), ("ababab".to_owned(), 3));
+    }
+    assert_eq!(h.try_run().unwrap_err().failures()[0].node(), bad.id());
+}
+
+#[test]
+fn an_async_node_in_a_loop_reads_what_the_last_round_made() {
+    let rounds = AtomicUsize::new(0);
+    let seen = AtomicUsize::new(0);
+    let mut g = Graph::new();
+    let start = g.node("start", || ());
+    let make = g.node("make", || rounds.fetch_add(1, Relaxed) + 1);
+    let read = g
+        .async_node("read", async |n: &usize| {
+            filch::yield_now().await;
+            seen.fetch_add(*n, Relaxed);
+        })
+        .after(&make);
+    let again = g.condition("again", || usize::from(rounds.load(Relaxed) == 4));
+    g.precede(start, make);
+    g.precede(read, again);
+    g.precede(again, make);
+    g.run();
+    assert_eq!(seen.load(Relaxed), 10);
+}
+
+/// Futures of one node that run at the same time have places of their own.
+#[test]
+fn an_async_node_that_is_chosen_twice_at_once_runs_twice() {
+    let ran = AtomicUsize::new(0);
+    let mut g = Graph::new();
+    let twice = g.multi_condition("twice", || [0, 0, 0]);
+    let node = g.async_node("node", || async {
+        for _ in 0..5 {
+            filch::yield_now().await;
+        }
+        ran.fetch_add(1, Relaxed);
+    });
+    g.precede(twice, node);
+    for round in 1..20 {
+        g.run();
+        assert_eq!(ran.load(Relaxed), 3 * round);
+    }
+}
+
+#[test]
+fn dumps_show_what_is_inside_of_nodes() {
+    let mut inner = Graph::new();
+    inner.node("leaf", || ());
+    let mut g = Graph::new();
+    let module = g.module("module", &inner);
+    let kept = g.retained_subflow("kept", |sub| {
+        let (a, b) = (sub.node("a", || ()), sub.condition("b", || 9));
+        sub.precede(a, b);
+    });
+    g.precede(module, kept);
+    assert!(!g.dump_dot().contains("cluster_n1"), "it is not made yet");
+    g.run();
+    let dot = "digraph {\n  n0 [label=\"module\"];\n  subgraph cluster_n0 {\n  label=\"module\";\n  n0_0 [label=\"leaf\"];\n  }\n  \
+               n1 [label=\"kept\"];\n  subgraph cluster_n1 {\n  label=\"kept\";\n  n1_0 [label=\"a\"];\n  \
+               n1_1 [label=\"b\", shape=diamond];\n  n1_0 -> n1_1;\n  }\n  n0 -> n1;\n}\n";
+    assert_eq!(g.dump_dot(), dot);
+    let json = r#""name":"module","kind":"node","graph":{"nodes":[{"id":0,"name":"leaf","kind":"node"}],"edges":[]}}"#;
+    assert!(g.dump_json().contains(json), "{}", g.dump_json());
+    g.erase(module);
+    assert!(!g.dump_dot().contains("leaf"));
 }

@@ -108,7 +108,7 @@ fn loom_completion_meets_a_drop() {
             match abandoned {
                 Abandoned::InFlight => {}
                 Abandoned::Done(late, completion) => late.finish(completion),
-                Abandoned::Never(_) => unreachable!("nobody evacuates"),
+                Abandoned::Never(_) => unreachable!("nobody has cancelled it"),
             }
         },
     );
@@ -131,11 +131,9 @@ fn loom_completion_wins_over_a_cancel() {
 }
 
 #[test]
-fn loom_an_evacuated_operation_moves_unless_it_has_ended() {
+fn loom_an_operation_that_has_not_happened_moves() {
     with_operation(
-        |driver, key| {
-            complete(driver, key, CANCELED);
-        },
+        |driver, key| complete(driver, key, CANCELED),
         |driver, key, waker, record| {
             // Polled once before, perhaps; then to its end.
             let _ = poll(driver, key, waker);

@@ -37,6 +37,15 @@ pub fn entries() -> Vec<Entry> {
             "a condition that leads back 1e6 times, per round",
             vec![run::<Filch>(loop_filch), run::<Seq>(loop_seq)],
         ),
+        Entry::per_op(
+            "graph_async",
+            "1e6 futures that are ready at once, one after the other, per node; then as closures",
+            vec![
+                run::<Filch>(async_filch),
+                Run { runtime: "closure", sample: chain::<Filch> },
+                run::<Seq>(chain::<Seq>),
+            ],
+        ),
         Entry {
             metrics: &[
                 Metric { name: "ns_per_op", unit: "ns" },
@@ -59,6 +68,26 @@ fn run<D: Dag>(sample: fn(Load) -> Vec<f64>) -> Run {
 
 fn chain<D: Dag>(load: Load) -> Vec<f64> {
     again::<D>(load, &shape::chain(load.pick(1_000_000, 5_000)))
+}
+
+/// As `chain`, of nodes that are futures.
+fn async_filch(load: Load) -> Vec<f64> {
+    let shape = shape::chain(load.pick(1_000_000, 5_000));
+    let (runs, cells) = (load.pick(5, 1), cells(shape.nodes));
+    let mut graph = filch::Graph::new();
+    let nodes: Vec<_> = (0..shape.nodes)
+        .map(|number| {
+            let body = body(&cells, number);
+            graph.async_node("", move || {
+                body();
+                std::future::ready(())
+            })
+        })
+        .collect();
+    graph.linearize(&nodes);
+    let elapsed = Filch::start(load.threads).time(vec![graph], runs);
+    check(&cells, runs + 1);
+    per_op(elapsed, runs * shape.nodes as usize)
 }
 
 fn tree<D: Dag>(load: Load) -> Vec<f64> {
