@@ -220,7 +220,7 @@ pub struct Config {
     pub io_level: Level,
     /// Level of the compute workers. Default `Normal`, *guessed*.
     pub compute_level: Level,
-    /// I/O workers ask the kernel for the shortest slices, compute workers for the longest: while both want a core, who
+    /// I/O workers ask the kernel for slices of 0.1 ms, compute workers for 10 ms: while both want a core, who
     /// replies goes first, and shares stay as they are. Default `true`, *measured* (`mixed`). It needs no privilege, and
     /// Linux 6.12; [`describe`](crate::Handle::describe) tells what came of it.
     pub lane_slices: bool,

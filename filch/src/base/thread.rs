@@ -75,7 +75,7 @@ pub(crate) enum Slice {
     Short,
     /// What the system chose for all.
     Usual,
-    /// As long as there is, 100 ms: it computes.
+    /// 10 ms: it computes. The kernel would grant 100, but before Linux 6.17 others would wait for all of them.
     Long,
 }
 
@@ -85,7 +85,7 @@ impl Slice {
         match self {
             Self::Short => 100_000,
             Self::Usual => 0,
-            Self::Long => 100_000_000,
+            Self::Long => 10_000_000,
         }
     }
 }

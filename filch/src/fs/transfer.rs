@@ -447,6 +447,9 @@ impl<A: Area> Drop for Transfer<'_, A> {
     fn drop(&mut self) {
         let stage = std::mem::replace(&mut self.stage, Stage::Over);
         let Stage::Waiting(area, spot) = stage else { return };
+        if let Some(watch) = &self.handle.watch {
+            watch.give_up(A::WAY.direction());
+        }
         match (A::WAY, &spot.turn) {
             (Way::Read, turn) => {
                 let turn = turn.as_ref().expect("what cannot seek has no other place");

@@ -146,7 +146,7 @@ impl<'env> Graph<'env> {
     ///
     /// Works on any thread, which runs nodes itself meanwhile, and nothing else: inside a node or a job that is how
     /// a worker runs a graph without being blocked. Several threads may run one graph at the same time. From the second
-    /// run on, nothing is allocated and nothing locked.
+    /// run on, nothing is allocated and nothing locked, but for what it takes a thread that is no worker to become one meanwhile.
     ///
     /// ```
     /// let mut g = filch::Graph::new();
@@ -357,8 +357,7 @@ fn wait(slot: &Slot) {
     if is_done() {
         return;
     }
-    let sleeper = slot.sleeper();
-    while slot.ending.register(&sleeper.waker) {
-        sleeper.sleep();
+    while slot.ending.register(&slot.sleeper.waker) {
+        slot.sleeper.sleep();
     }
 }

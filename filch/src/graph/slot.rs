@@ -13,7 +13,7 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ptr::{self, NonNull};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 
 use crossbeam_utils::CachePadded;
@@ -93,12 +93,12 @@ pub(super) struct Slot {
     faulty: AtomicBool,
     /// Of a run that nobody has to wait for: the graph, and that the run holds a unit of the group (S4).
     pub(super) keep: Cell<Option<Arc<Graph<'static>>>>,
-    /// Futures that wait (A4 of `future`).
+    /// Futures that wait (A5 of `future`).
     waiting: Mutex<Slab<Waker>>,
     /// What is ready, where nodes have ranks (W6 of `work`).
     ranks: Mutex<Ranks>,
-    /// Where a caller sleeps, once one has.
-    sleeper: OnceLock<Sleeper>,
+    /// Where a caller sleeps. Made with the slot: a later run that is the first to need it allocates nothing.
+    pub(super) sleeper: Sleeper,
     /// M3 of `task/node`.
     number: Option<Number>,
     /// S1.
@@ -135,7 +135,7 @@ impl Slot {
             keep: Cell::new(None),
             waiting: Mutex::default(),
             ranks: Mutex::default(),
-            sleeper: OnceLock::new(),
+            sleeper: Sleeper::new(),
             number: None,
             busy: AtomicBool::new(true),
             next: ptr::null(),
@@ -309,10 +309,6 @@ impl Slot {
     pub(super) fn best(&self) -> NodeEntry {
         let mut ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);
         ranks.iter_mut().find_map(VecDeque::pop_front).expect("W6: one for each token")
-    }
-
-    pub(super) fn sleeper(&self) -> &Sleeper {
-        self.sleeper.get_or_init(Sleeper::new)
     }
 
     fn faults(&self) -> MutexGuard<'_, Faults> {

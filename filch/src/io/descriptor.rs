@@ -104,6 +104,13 @@ impl Descriptor {
         self.poll_with(direction, cx, call)
     }
 
+    /// Somebody who waited does not any more (D5 of `readiness`).
+    pub(crate) fn give_up(&self, direction: Direction) {
+        if let Some((source, _)) = self.source.get() {
+            source.readiness.give_up(direction);
+        }
+    }
+
     /// As `poll_call`, for any call that answers as a completion does, and says whether it has found
     /// less than it asked for.
     pub(crate) fn poll_with(
@@ -178,6 +185,13 @@ impl Watch {
         mut call: impl FnMut() -> i32,
     ) -> Poll<Completion> {
         poll_ready(&self.source.readiness, direction, cx, || (call(), false))
+    }
+}
+
+impl Watch {
+    /// Somebody who waited does not any more (D5 of `readiness`).
+    pub(crate) fn give_up(&self, direction: Direction) {
+        self.source.readiness.give_up(direction);
     }
 }
 

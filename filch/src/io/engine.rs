@@ -361,6 +361,11 @@ impl Engine {
         self.drivers[ticket.driver as usize].poll_stream(ticket.key, waker)
     }
 
+    /// Somebody who waited for the next of a stream does not any more.
+    pub(crate) fn give_up(&self, ticket: Ticket) {
+        self.drivers[ticket.driver as usize].give_up(ticket.key);
+    }
+
     pub(crate) fn cancel(&self, ticket: Ticket) {
         let driver = ticket.driver as usize;
         self.drivers[driver].cancel(self.caller(driver), ticket.key);

@@ -18,6 +18,7 @@ use std::task::{Context, Poll};
 use super::descriptor::Descriptor;
 use super::driver::Cancel;
 use super::engine::{Engine, Ticket};
+use super::readiness::Direction;
 use super::request::Request;
 use super::slots::{Completion, Late, Polled};
 
@@ -57,6 +58,8 @@ pub(crate) struct Op<'e, T: Operation> {
     stage: Stage,
     /// How often it was given up by a driver that stays (P4).
     given_up: u8,
+    /// The readiness that it has waited for last, if any.
+    waits: Option<Direction>,
     /// `None` once it is over.
     work: Option<T>,
 }
@@ -73,7 +76,7 @@ enum Stage {
 
 impl<'e, T: Operation> Op<'e, T> {
     pub(crate) fn new(engine: &'e Arc<Engine>, work: T) -> Self {
-        Self { engine, stage: Stage::Fresh, given_up: 0, work: Some(work) }
+        Self { engine, stage: Stage::Fresh, given_up: 0, waits: None, work: Some(work) }
     }
 
     /// Asks for an early end; the result comes as ever (P3).
@@ -94,10 +97,19 @@ impl<'e, T: Operation> Op<'e, T> {
     pub(crate) fn take_idle(&mut self) -> Option<T> {
         match self.stage {
             Stage::Fresh | Stage::Cancelled => {
+                self.waits_no_more();
                 self.stage = Stage::Over;
                 self.work.take()
             }
             Stage::InFlight(_) | Stage::Over => None,
+        }
+    }
+
+    /// Takes its waker off the descriptor, as far as that is possible (D5 of `readiness`).
+    fn waits_no_more(&mut self) {
+        let descriptor = self.work.as_ref().and_then(Operation::descriptor);
+        if let (Some(direction), Some(descriptor)) = (self.waits.take(), descriptor) {
+            descriptor.give_up(direction);
         }
     }
 
@@ -123,7 +135,9 @@ impl<'e, T: Operation> Op<'e, T> {
             && descriptor.tells_readiness()
         {
             // SAFETY: the operation keeps what the request points to during the call.
-            return unsafe { descriptor.poll_call(&request, direction, cx) };
+            let poll = unsafe { descriptor.poll_call(&request, direction, cx) };
+            self.waits = poll.is_pending().then_some(direction);
+            return poll;
         }
         // SAFETY: P2.
         match unsafe { engine.start(&request, cx.waker()) } {
@@ -169,6 +183,7 @@ impl<T: Operation> Future for Op<'_, T> {
 
 impl<T: Operation> Drop for Op<'_, T> {
     fn drop(&mut self) {
+        self.waits_no_more();
         let (Stage::InFlight(ticket), Some(work)) = (self.stage, self.work.take()) else { return };
         let cancels = work.cancels();
         self.engine.abandon(ticket, work.into_late(), cancels);

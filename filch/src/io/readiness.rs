@@ -11,6 +11,8 @@
 //! D4. The end of the driver is news too, and stays. So does the end of the stream: a read that was
 //!     shorter than asked clears what came with its bytes, but must not clear that. Nor may it where
 //!     an urgent byte is: reads stop before it, whatever is behind.
+//! D5. Who gives up waiting says so, and then at most one waker a direction is kept of those who have gone. Whose
+//!     is whose is not known: the others are woken, and who still waits comes again.
 //!
 //! Not here: the descriptor, the call.
 
@@ -207,6 +209,15 @@ impl Readiness {
         drop(waiters);
         drop(old);
         true
+    }
+
+    /// Somebody who waited for a direction does not any more (D5).
+    pub(crate) fn give_up(&self, direction: Direction) {
+        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(others) = &mut waiters.others else { return };
+        let woken: Vec<_> = others.extract_if(.., |(way, _)| *way == direction).collect();
+        drop(waiters);
+        woken.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
     /// Brings news; who waited for them is handed out, to be woken without any lock.

@@ -412,6 +412,15 @@ impl Slots {
         }
     }
 
+    /// Somebody who waited for the next of a stream does not any more. As D5 of `readiness` has it, all
+    /// wakers but one are handed out, and who still waits comes again.
+    pub(crate) fn give_up(&mut self, key: Key) -> Vec<Waker> {
+        match self.get(key) {
+            Some(Life::Stream(stream)) if stream.wakers.len() > 1 => stream.wakers.split_off(1),
+            _ => Vec::new(),
+        }
+    }
+
     /// Notes that a stream is being stopped; whether there is anything to cancel.
     pub(crate) fn stop_stream(&mut self, key: Key) -> bool {
         match self.get(key) {

@@ -84,6 +84,15 @@ impl Acceptor {
         }
     }
 
+    /// Somebody who waited does not any more (D5 of `io/readiness.rs`).
+    fn give_up(&self) {
+        self.socket.descriptor.give_up(Direction::Read);
+        let stream = *self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ticket) = stream {
+            self.socket.descriptor.engine().give_up(ticket);
+        }
+    }
+
     fn stream(&self) -> io::Result<Ticket> {
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ticket) = *stream {
@@ -153,12 +162,14 @@ pub struct Accept<'a, S = TcpStream> {
     backoff: Backoff,
     /// A3.
     pause: Option<Op<'a, Pause>>,
+    /// Whether it has found no connection yet.
+    waits: bool,
     opens: PhantomData<fn() -> S>,
 }
 
 impl<'a, S> Accept<'a, S> {
     pub(super) fn new(acceptor: &'a Acceptor) -> Self {
-        Self { acceptor, backoff: Backoff::new(), pause: None, opens: PhantomData }
+        Self { acceptor, backoff: Backoff::new(), pause: None, waits: false, opens: PhantomData }
     }
 
     /// The next connection, as `open` makes it of a socket; it is not connected if it has ended
@@ -173,7 +184,9 @@ impl<'a, S> Accept<'a, S> {
                 ready!(Pin::new(pause).poll(cx));
                 self.pause = None;
             }
-            let accepted = ready!(poll_counted(cx, |cx| self.acceptor.poll_accept(cx)));
+            let poll = poll_counted(cx, |cx| self.acceptor.poll_accept(cx));
+            self.waits = poll.is_pending();
+            let accepted = ready!(poll);
             let engine = self.acceptor.socket.descriptor.engine();
             match accepted {
                 Ok(fd) => match Socket::from_fd(fd, engine).and_then(open) {
@@ -185,6 +198,14 @@ impl<'a, S> Accept<'a, S> {
                 }
                 Err(error) => return Poll::Ready(Err(error)),
             }
+        }
+    }
+}
+
+impl<S> Drop for Accept<'_, S> {
+    fn drop(&mut self) {
+        if self.waits {
+            self.acceptor.give_up();
         }
     }
 }

@@ -165,6 +165,22 @@ impl ReadSide {
         waiters.into_iter().for_each(Waker::wake);
     }
 
+    /// Somebody who waited does not any more (D5 of `io/readiness.rs`).
+    pub(super) fn give_up(&self) {
+        if self.descriptor.tells_readiness() {
+            self.descriptor.give_up(Direction::Read);
+        }
+        let mut state = self.lock();
+        let stream = state.stream.as_ref().map(|stream| stream.ticket);
+        let others = state.waiters.len().min(1);
+        let waiters = state.waiters.split_off(others);
+        drop(state);
+        waiters.into_iter().for_each(Waker::wake);
+        if let Some(ticket) = stream {
+            self.descriptor.engine().give_up(ticket);
+        }
+    }
+
     /// The next chunk of stash or stream, if there is either (R1, R2, R3).
     fn poll_chunk(&self, cx: &Context<'_>) -> Poll<Found<Chunk>> {
         let mut clone = None;

@@ -248,6 +248,10 @@ impl<B: IoBufMut + Unpin> Read<'_, B> {
 impl<B: IoBufMut + Unpin> Drop for Read<'_, B> {
     /// What a read of all has got so far is for the next read (R1). A receive in flight sees to its own.
     fn drop(&mut self) {
+        if matches!(self.stage, Stage::Start(_)) && !self.socket.reads.is_plain() {
+            // It may have waited for a stream.
+            self.socket.reads.give_up();
+        }
         if self.filled == 0 {
             return;
         }
@@ -268,15 +272,33 @@ impl<B: IoBufMut + Unpin> Drop for Read<'_, B> {
 /// The next chunk; see [`TcpStream::recv`](super::TcpStream::recv).
 #[must_use = "futures do nothing unless awaited"]
 pub struct Recv<'a> {
-    pub(super) socket: &'a Socket,
+    socket: &'a Socket,
+    /// Whether it has found nothing yet.
+    waits: bool,
+}
+
+impl<'a> Recv<'a> {
+    pub(super) fn new(socket: &'a Socket) -> Self {
+        Self { socket, waits: false }
+    }
 }
 
 impl Future for Recv<'_> {
     type Output = io::Result<Option<Chunk>>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let chunk = ready!(poll_counted(cx, |cx| self.socket.reads.poll_recv(cx)))?;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let poll = poll_counted(cx, |cx| self.socket.reads.poll_recv(cx));
+        self.waits = poll.is_pending();
+        let chunk = ready!(poll)?;
         Poll::Ready(Ok(Some(chunk).filter(|chunk| !chunk.is_empty())))
+    }
+}
+
+impl Drop for Recv<'_> {
+    fn drop(&mut self) {
+        if self.waits {
+            self.socket.reads.give_up();
+        }
     }
 }
 

@@ -100,7 +100,7 @@ macro_rules! reads {
             /// # Cancel safety
             /// A dropped `recv` loses nothing.
             pub fn recv(&self) -> crate::net::Recv<'_> {
-                crate::net::Recv { socket: self.socket() }
+                crate::net::Recv::new(self.socket())
             }
 
             /// Reads without taking: the next read returns the same bytes.

@@ -108,6 +108,15 @@ pub(super) async fn when<T>(
     }
 }
 
+/// A wait for readiness; dropped, it is given up (D5 of `io/readiness.rs`).
+struct Waits<'a>(&'a Descriptor, Direction);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.give_up(self.1);
+    }
+}
+
 /// As `when`, where the kernel tells readiness only.
 async fn when_told<T>(
     descriptor: &Arc<Descriptor>,
@@ -115,6 +124,7 @@ async fn when_told<T>(
     mut call: impl FnMut() -> io::Result<T>,
 ) -> io::Result<T> {
     let mut answer = None;
+    let waits = Waits(descriptor, direction);
     let completion = poll_fn(|cx| {
         descriptor.poll_with(direction, cx, || match call() {
             Ok(value) => {
@@ -125,6 +135,7 @@ async fn when_told<T>(
         })
     })
     .await;
+    std::mem::forget(waits);
     completion.to_io()?;
     Ok(answer.expect("a call that succeeds answers"))
 }

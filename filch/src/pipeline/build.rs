@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use futures_lite::Stream;
 
@@ -18,6 +18,7 @@ use super::pipes::{Pipeline, Scalable};
 use super::ring::Ring;
 use super::source::{Next, Token};
 use super::stage::{Parallel, Serial, Source, Step};
+use crate::base::shim::Mutex;
 
 /// A pipeline that has lines and no stage yet; see [`Pipeline::new`].
 ///

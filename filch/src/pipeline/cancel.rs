@@ -1,8 +1,9 @@
 //! Cancelling a run from elsewhere.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
+use crate::base::shim::Mutex;
 use crate::task::group::GroupRef;
 
 /// What a pipeline and those who may cancel it share: the group of the run, while there is one.

@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use super::cancel::Canceller;
 use super::error::PipelineError;
 use super::pipes::Pipeline;
+use crate::base::shim::Mutex;
 
 /// A pipeline whose runs return what the last stage gives, in order; see
 /// [`Builder::collect`](super::Builder::collect).

@@ -20,14 +20,14 @@ use std::future::Future;
 use std::hint::spin_loop;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::cancel::Control;
 use super::error::{Cause, PanicPayload, PipelineError, Place};
 use super::flow::{Claim, Flow, Order, Phase, Runners, slots};
 use super::stage::{self, Body, End, Step, Tidy, Turn};
-use crate::base::shim::{AtomicU32, AtomicU64, Ordering, yield_now};
+use crate::base::shim::{AtomicU32, AtomicU64, Mutex, Ordering, yield_now};
 use crate::base::sim;
 use crate::spawn;
 use crate::task::body::{self, FutureBody, JobBody, is_cancellation};

@@ -40,14 +40,18 @@ pub(crate) enum Helped {
 impl Worker {
     /// Runs a node that this worker has taken out of a deque.
     pub(super) fn run_node(&self, node: NodeEntry) {
-        let node = if self.is_aborting() { node.skipped() } else { node };
+        // One at a time if they are to be skipped: what is run after it comes from the deque, without a mark.
+        let (node, every) = match self.is_aborting() {
+            true => (node.skipped(), 1),
+            false => (node, self.left_until_look()),
+        };
         let entered = self.enter_task();
         // SAFETY: M2, taken and not run yet.
         let head = unsafe { node.head() };
         // SAFETY: M2.
         let work = unsafe { head.as_ref() }.work;
         // SAFETY: taken by this worker, which gives it up.
-        let ran = unsafe { work(head, node, self.left_until_look()) };
+        let ran = unsafe { work(head, node, every) };
         self.leave_task(entered);
         self.tick.set(self.tick.get() + ran.saturating_sub(1));
         self.settle_for_others();

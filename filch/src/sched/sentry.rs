@@ -2,8 +2,9 @@
 //!
 //! Y1. The sentry sleeps without a deadline unless the I/O lane is ARMED. It is armed whenever
 //!     something ready may depend on a busy worker: a task in a newest-task slot, a push that
-//!     found everybody awake; or something that will be, a timer in its wheel. It disarms only when nobody is awake (I6), so an idle runtime
-//!     costs nothing.
+//!     found everybody awake; or something that will be, a timer in its wheel. It disarms only when nobody is awake (I6)
+//!     and nobody has run anything for a whole period, so an idle runtime costs nothing, and one whose
+//!     workers sleep for moments only does not wake the sentry after each of them.
 //! Y2. A worker is stuck if its beat is odd and has not moved for a whole period. Its newest-task
 //!     slot is then emptied into the injector, somebody is woken for its ring, and what it has queued
 //!     and what has completed for it is submitted and told, each period anew (`drive`).
@@ -60,8 +61,24 @@ struct Seen {
 #[derive(Default)]
 pub(crate) struct Beats {
     last: Vec<Seen>,
+    activity: Activity,
     /// How long until a timer of somebody who cannot look after it is due.
     nap: Option<Duration>,
+}
+
+/// Whether anything has run since the round before, or since the lane was armed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Activity {
+    #[default]
+    Some,
+    None,
+}
+
+impl Beats {
+    /// Whether nothing has run for a whole period (Y1).
+    pub(crate) fn are_quiet(&self) -> bool {
+        self.activity == Activity::None
+    }
 }
 
 /// The sentry's thread.
@@ -69,7 +86,8 @@ pub(crate) fn watch(shared: Arc<Shared>) {
     let mut beats = Beats::default();
     let lane = &shared.lanes[0];
     while shared.phase() != Phase::Stopped {
-        if lane.idle.counts().sentry == crate::idle::Sentry::Unarmed || lane.idle.try_disarm() {
+        let is_unarmed = lane.idle.counts().sentry == crate::idle::Sentry::Unarmed;
+        if is_unarmed || (beats.are_quiet() && lane.idle.try_disarm()) {
             // Nobody is awake, so nobody is stuck, whatever the last round saw.
             lane.crew.set_stuck(0);
             beats = Beats::default();
@@ -105,10 +123,14 @@ impl Shared {
         let mut backlog = false;
         beats.last.resize(lane.staff, Seen::default());
         beats.nap = None;
+        beats.activity = Activity::None;
         for (slot, last) in lane.occupied(&self.slots).zip(&mut beats.last) {
             // ORDERING: Relaxed, readings that are milliseconds apart are compared.
             let beat = slot.beat.load(Ordering::Relaxed);
             let same = beat == last.beat;
+            if !same {
+                beats.activity = Activity::Some;
+            }
             if beat % 2 == 1 && same {
                 if !slot.is_out() && last.looks + 1 >= STUCK_LOOKS {
                     stuck += 1;

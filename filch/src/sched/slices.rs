@@ -1,6 +1,6 @@
 //! Who goes first while both lanes want the same cores.
 //!
-//! V1. I/O workers have the shortest slices, compute workers the longest, and the sentry displaces nobody: it would
+//! V1. I/O workers have the shortest slices, compute workers long ones, and the sentry displaces nobody: it would
 //!     displace the worker that has just armed it, which then waits for the timer's next tick.
 //! V2. Shares stay as they are (H4 of `base/thread`): a worker of either lane that always wants a core gets as much
 //!     as it would without.
@@ -30,7 +30,7 @@ impl Slices {
             _ if !config.lane_slices => "the system's, as configured".into(),
             _ if config.single_thread => "the system's, for one worker with both roles".into(),
             Some(refusal) => format!("the system's: {refusal}"),
-            None => "0.1 ms for io, 100 ms for cpu workers".into(),
+            None => "0.1 ms for io, 10 ms for cpu workers".into(),
         }
     }
 }

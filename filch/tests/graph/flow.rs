@@ -1,9 +1,10 @@
 //! Conditions, loops, subflows, modules, schedulers, semaphores, priorities, async nodes.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 use filch::graph::{Own, Semaphore};
+use filch::testkit::{self, Sim};
 use filch::{Graph, Priority};
 
 #[test]
@@ -33,12 +34,18 @@ fn a_choice_out_of_range_ends_the_branch() {
 
 #[test]
 fn counters_are_right_again_after_a_branch_that_was_not_taken() {
-    let (side, joins) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (side, takes, joins) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     let mut g = Graph::new();
-    let choice = g.condition("choice", || side.load(Relaxed));
+    // Ready at once, so that it arrives before the other.
     let plain = g.node("plain", || ());
-    let taken = g.node("taken", || ());
-    let join = g.node("join", || _ = joins.fetch_add(1, Relaxed));
+    let start = g.node("start", || ());
+    let choice = g.condition("choice", || side.load(Relaxed));
+    let taken = g.node("taken", || _ = takes.fetch_add(1, Relaxed));
+    let join = g.node("join", || {
+        let before = joins.fetch_add(1, Relaxed);
+        assert_eq!(takes.load(Relaxed), before + 1, "it waits for both");
+    });
+    g.precede(start, choice);
     g.precede(choice, taken);
     g.succeed(join, (plain, taken));
     side.store(1, Relaxed);
@@ -93,10 +100,57 @@ fn a_semaphore_is_never_exceeded_and_nobody_starves() {
     assert_eq!((wide.available(), narrow.available()), (3, 2));
 }
 
+/// A heavy node gives its permits back, and all whom they are enough for go on: two light ones wait for each other.
+#[test]
+fn permits_that_come_back_are_given_to_all_they_are_enough_for() {
+    Sim::new().workers(3).check(0..200, || {
+        let permits = Semaphore::new(2);
+        let [held, parked] = [(); 2].map(|()| Arc::new(Gate::default()));
+        let mut heavy = Graph::new();
+        let (tell, wait) = (held.clone(), parked.clone());
+        let node = heavy.node("heavy", move || {
+            tell.pass(1);
+            wait.meet(1);
+        });
+        heavy.limit(node, &permits, 2);
+        let heavy = Arc::new(heavy).run_async();
+        held.meet(1);
+        let mut light = Graph::new();
+        let meeting = Arc::new(Gate::default());
+        for _ in 0..2 {
+            let meeting = meeting.clone();
+            let node = light.node("light", move || {
+                meeting.pass(1);
+                meeting.meet(2);
+            });
+            light.limit(node, &permits, 1);
+        }
+        light.node("tell", move || parked.pass(1));
+        light.run();
+        drop(heavy.wait());
+        assert_eq!(permits.available(), 2);
+    });
+}
+
+/// Counts who has passed, and has others wait for so many.
+#[derive(Default)]
+struct Gate(testkit::Mutex<usize>, testkit::Condvar);
+
+impl Gate {
+    fn pass(&self, count: usize) {
+        *self.0.lock().unwrap() += count;
+        self.1.notify_all();
+    }
+
+    fn meet(&self, count: usize) {
+        drop(self.1.wait_while(self.0.lock().unwrap(), |passed| *passed < count).unwrap());
+    }
+}
+
 #[test]
 fn who_is_ready_runs_by_priority() {
     let runtime = filch::Builder::new().single_thread(true).build().unwrap();
-    let order = std::sync::Arc::new(Mutex::new(Vec::new()));
+    let order = Arc::new(Mutex::new(Vec::new()));
     let mut g = Graph::new();
     let start = g.node("start", || ());
     for (n, priority) in [Priority::Low, Priority::Normal, Priority::High].into_iter().enumerate() {

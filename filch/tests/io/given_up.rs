@@ -2,10 +2,13 @@
 
 use std::io::ErrorKind;
 use std::net::Shutdown;
+use std::os::fd::OwnedFd;
 use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use filch::net::TcpStream;
+use filch::net::{TcpListener, TcpStream, UdpSocket};
 use filch::time::timeout;
 
 use crate::{begin, on_each_backend, pair, settle};
@@ -26,6 +29,25 @@ async fn pause() {
         there.write_all(b"x").await.0.unwrap();
         settle(&here).await;
     }
+}
+
+struct Idle;
+
+impl Wake for Idle {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// Has many who are nobody's task wait for something, and give up; nearly all of their wakers are gone
+/// then.
+#[track_caller]
+fn kept<F: Future>(wait: impl Fn() -> F) {
+    let idlers: Vec<_> = (0..100).map(|_| Arc::new(Idle)).collect();
+    for idler in &idlers {
+        let waker = Waker::from(idler.clone());
+        assert!(pin!(wait()).poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    let kept = idlers.iter().filter(|idler| Arc::strong_count(idler) > 1).count();
+    assert!(kept <= 2, "{kept} of {} wakers are kept", idlers.len());
 }
 
 on_each_backend! {
@@ -80,6 +102,31 @@ on_each_backend! {
             let error = server.read(vec![0; 8]).await.0.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ConnectionReset);
             assert_eq!(server.read(vec![0; 8]).await.0.unwrap(), 0, "told once");
+        });
+    }
+
+    fn wakers_of_those_who_gave_up_are_let_go(on) {
+        on.on_worker(async {
+            let (client, server) = pair().await.unwrap();
+            kept(|| client.read(vec![0; 8]));
+            kept(|| client.readable());
+            kept(|| async { client.peek(&mut [0; 8]).await });
+            kept(|| server.recv());
+            // From now on the socket receives ahead.
+            kept(|| server.read(vec![0; 8]));
+            let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+            kept(|| async { udp.recv_from(&mut [0; 8]).await });
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            kept(|| listener.accept());
+            let (pipe, _writer) = std::io::pipe().unwrap();
+            let pipe = filch::fs::File::from_std(OwnedFd::from(pipe).into()).unwrap();
+            kept(|| pipe.read(vec![0; 8]));
+            // Somebody who still waits is not forgotten.
+            let mut read = pin!(client.read(vec![0; 8]));
+            begin(read.as_mut()).await;
+            kept(|| client.readable());
+            server.write_all(b"x").await.0.unwrap();
+            assert_eq!(read.await.0.unwrap(), 1);
         });
     }
 

@@ -36,6 +36,7 @@ on_each_backend! {
                 let (result, got) = client.read_exact(vec![0; 64]).await;
                 result.unwrap();
                 assert_eq!(got, pattern(round, 64));
+                filch::time::sleep(Duration::from_micros(50)).await;
             }
             drop(client);
             echo.await;

@@ -204,7 +204,7 @@ fn who_replies_goes_before_who_computes_unless_configured_otherwise() {
     let usual = slice();
     let (io, cpu, blocking, described) = slices(Builder::new());
     let expected =
-        if described.starts_with("0.1 ms") { (100_000, 100_000_000) } else { (usual, usual) };
+        if described.starts_with("0.1 ms") { (100_000, 10_000_000) } else { (usual, usual) };
     assert_eq!((io, cpu), expected, "{described}");
     assert_eq!(blocking, usual, "threads that workers start are no workers");
     let (io, cpu, blocking, described) = slices(Builder::new().lane_slices(false));

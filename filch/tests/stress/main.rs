@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use filch::{Builder, Shutdown};
 
+mod graphs;
 mod ops;
 mod storm;
 

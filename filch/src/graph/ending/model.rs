@@ -55,3 +55,47 @@ fn loom_waiter_that_goes_leaves_all_to_one() {
         assert!((mine == Keeper::Caller) ^ (theirs == Keeper::Caller), "one cleans up");
     });
 }
+
+/// A future that is polled again brings another waker: the one that is asleep last is woken.
+#[test]
+fn loom_waiter_that_comes_again_is_woken_or_sees_the_end() {
+    loom::model(|| {
+        let ending = Arc::new(Ending::new());
+        let [first, last] = [(); 2].map(|()| std::sync::Arc::new(Bed(Parker::new())));
+        ending.begin();
+        assert!(ending.register(&Waker::from(first)));
+        let finisher = {
+            let ending = ending.clone();
+            thread::spawn(move || {
+                if let (Keeper::Waiter, Some(waker)) = ending.finish() {
+                    waker.wake();
+                }
+            })
+        };
+        let waker = Waker::from(last.clone());
+        while ending.register(&waker) {
+            last.0.park();
+        }
+        assert!(ending.is_done());
+        finisher.join().unwrap();
+    });
+}
+
+/// The waiter comes again and goes, with a waker in the finisher's hands or not: one cleans up, and only when the run is over.
+#[test]
+fn loom_waiter_that_comes_again_and_goes_leaves_all_to_one() {
+    loom::model(|| {
+        let ending = Arc::new(Ending::new());
+        ending.begin();
+        assert!(ending.register(Waker::noop()));
+        let finisher = {
+            let ending = ending.clone();
+            thread::spawn(move || ending.finish().0)
+        };
+        let waits = ending.register(Waker::noop());
+        let mine = ending.let_go();
+        let theirs = finisher.join().unwrap();
+        assert!((mine == Keeper::Caller) ^ (theirs == Keeper::Caller), "one cleans up");
+        assert!(waits || mine == Keeper::Caller, "who has seen the end keeps the run");
+    });
+}

@@ -146,6 +146,12 @@ impl Driver {
         }
     }
 
+    /// Somebody who waited for the next of a stream does not any more.
+    pub(crate) fn give_up(&self, key: Key) {
+        let wakers = self.lock().slots.give_up(key);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
     /// Asks the kernel to cancel an operation. Its completion comes in any case.
     pub(crate) fn cancel(&self, caller: Caller, key: Key) {
         let mut state = self.lock();

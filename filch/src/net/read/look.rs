@@ -14,6 +14,15 @@ use crate::io::{Chunk, sys};
 use crate::net::socket::uninit;
 use crate::net::when::{at_once, once, ready as when_ready, when};
 
+/// A wait for stash or stream; dropped, it is given up.
+struct Waits<'a>(&'a ReadSide);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.give_up();
+    }
+}
+
 impl ReadSide {
     /// Puts a chunk back to where it came from.
     fn put_back(&self, chunk: Chunk) {
@@ -29,7 +38,8 @@ impl ReadSide {
         if self.is_plain() {
             return None;
         }
-        poll_fn(|cx| {
+        let waits = Waits(self);
+        let found = poll_fn(|cx| {
             Poll::Ready(match ready!(self.poll_chunk(cx)) {
                 Found::Nothing | Found::NoBuffers => None,
                 Found::Bytes(Err(error)) => Some(Err(error)),
@@ -40,7 +50,9 @@ impl ReadSide {
                 }
             })
         })
-        .await
+        .await;
+        std::mem::forget(waits);
+        found
     }
 
     /// Bytes that stay where they are.

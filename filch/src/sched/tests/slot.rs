@@ -102,6 +102,21 @@ fn stuck(rig: &Rig, meanwhile: impl FnOnce(&Rig) + Send + 'static) {
     drop(rig.as_worker(0, |_| rig.task().spawn(task)));
 }
 
+#[test]
+fn sentry_disarms_no_sooner_than_a_period_after_the_last_task() {
+    let (rig, mut beats) = (Rig::new(config(2, 0)), Beats::default());
+    assert!(!beats.are_quiet(), "it has just been armed");
+    rounds(&rig, &mut beats, 2);
+    assert!(beats.are_quiet());
+    let beat = &rig.shared.slots[0].beat;
+    // ORDERING: Relaxed, one thread.
+    beat.fetch_add(2, crate::base::shim::Ordering::Relaxed);
+    rounds(&rig, &mut beats, 1);
+    assert!(!beats.are_quiet(), "a task came and went between two looks");
+    rounds(&rig, &mut beats, 1);
+    assert!(beats.are_quiet());
+}
+
 fn rounds(rig: &Rig, beats: &mut Beats, count: usize) {
     for _ in 0..count {
         rig.shared.round(&rig.shared.lanes[0], beats);
