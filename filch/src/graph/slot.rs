@@ -93,7 +93,7 @@ pub(super) struct Slot {
     faulty: AtomicBool,
     /// Of a run that nobody has to wait for: the graph, and that the run holds a unit of the group (S4).
     pub(super) keep: Cell<Option<Arc<Graph<'static>>>>,
-    /// Futures that wait (A4 of `future`).
+    /// Futures that wait (A5 of `future`).
     waiting: Mutex<Slab<Waker>>,
     /// What is ready, where nodes have ranks (W6 of `work`).
     ranks: Mutex<Ranks>,
