@@ -30,7 +30,7 @@ pub(crate) fn yield_now() {
 }
 
 #[cfg(all(not(loom), not(filch_tsan)))]
-pub(crate) use std::sync::{Mutex, MutexGuard};
+pub(crate) use std::sync::{Mutex, MutexGuard, OnceLock};
 
 #[cfg(all(
     not(loom),
@@ -44,7 +44,7 @@ mod lock;
 #[cfg(all(not(loom), filch_tsan, test))]
 pub(crate) use lock::Condvar;
 #[cfg(all(not(loom), filch_tsan))]
-pub(crate) use lock::{Mutex, MutexGuard};
+pub(crate) use lock::{Mutex, MutexGuard, OnceLock};
 
 pub(crate) use std::sync::atomic::Ordering;
 

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::body::{Arena, Body, Step};
 use super::error::Cycle;
@@ -19,7 +19,7 @@ use super::params::{Called, Fallible, NodeFn, Params, Plain, Use};
 use super::plan::{MAX_NODES, Plan, trait_bits};
 use super::slot::Slots;
 use super::work::Hand;
-use crate::base::shim::{AtomicU64, Ordering};
+use crate::base::shim::{AtomicU64, OnceLock, Ordering};
 
 /// A node while the graph is built.
 pub(super) struct NodeParts<'env> {

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::body::{Body, Step};
 use super::build::Graph;
@@ -14,6 +14,7 @@ use super::error::Cause;
 use super::node::{Node, NodeId};
 use super::plan::trait_bits;
 use super::work::Hand;
+use crate::base::shim::OnceLock;
 
 /// The graph inside a node, for dumps.
 pub(super) trait Inner: Send + Sync {

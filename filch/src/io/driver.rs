@@ -20,7 +20,7 @@
 
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::Wake;
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ use super::sys;
 use super::uring::{Mode, Plan, Uring};
 use super::wake::{Lain, Place, WakeWord};
 use crate::base::parker::Parker;
-use crate::base::shim::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::base::shim::{AtomicU64, AtomicUsize, Mutex, MutexGuard, OnceLock, Ordering};
 use crate::base::sim;
 
 mod backend;

@@ -16,7 +16,7 @@
 use std::fmt;
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::Waker;
 
 use super::buffers::Pool;
@@ -27,7 +27,7 @@ use super::readiness::Readiness;
 use super::request::Request;
 use super::slots::{Completion, Dispose, Key, Late, Next, Polled};
 use super::uring::{Mode, Uring};
-use crate::base::shim::{AtomicUsize, Ordering};
+use crate::base::shim::{AtomicUsize, OnceLock, Ordering};
 use crate::base::sim;
 
 /// A closure that may block.

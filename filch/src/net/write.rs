@@ -21,13 +21,15 @@ use std::future::Future;
 use std::io;
 use std::mem::offset_of;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Wake, Waker, ready};
 
 use super::read::MOST;
 use super::socket::{Inner, Socket};
 use super::when::Wait;
-use crate::base::shim::{AtomicBool, AtomicU32, AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::base::shim::{
+    AtomicBool, AtomicU32, AtomicUsize, Mutex, MutexGuard, OnceLock, Ordering,
+};
 use crate::io::IoBuf;
 use crate::io::descriptor::Descriptor;
 use crate::io::driver::Cancel;

@@ -125,6 +125,7 @@ fn open_what_the_sanitizer_needs() {
     #[cfg(filch_tsan)]
     {
         use std::ffi::{c_char, c_void};
+        // SAFETY: as the sanitizers' interface has it: `into` may be written for `len` bytes, `format` ends with a zero.
         unsafe extern "C" {
             fn __sanitizer_symbolize_pc(
                 at: *mut c_void,
