@@ -176,6 +176,10 @@ pub struct Config {
     /// Threads of the program that may be workers at the same time, by [`Handle::adopt`](crate::Handle::adopt);
     /// at most 1024. Default 0, *guessed*: a program that adopts says how often.
     pub adoptable_threads: usize,
+    /// Workers of each role that may be attached ([`Handle::attach`](crate::Handle::attach)) beyond those
+    /// that the runtime has from the start; at most 1024. Default `None`, *guessed*: 16 in a hive
+    /// ([`Builder::hive`](crate::Builder::hive)), none elsewhere. Each is a place that costs some kilobytes.
+    pub attachable_workers: Option<usize>,
     /// Threads that are no compute workers and may have others join in their `join`, `scope` or loop at
     /// the same time; at most 1024. Default 16, *guessed*. Any further one works alone.
     pub guest_threads: usize,
@@ -248,6 +252,7 @@ impl Default for Config {
             io_spares: 16,
             compute_spares: None,
             adoptable_threads: 0,
+            attachable_workers: None,
             guest_threads: 16,
             spare_keep_alive: Duration::from_secs(1),
             blocking_threads: 64,

@@ -9,6 +9,8 @@
 //! | [`injector`] | anyone | anyone, in batches, oldest first per shard |
 //! | [`spill`] | anyone, a batch | anyone, the newest batch or the oldest item |
 //!
+//! And the [`gate`] before a mailbox whose owner may leave.
+//!
 //! Q1. An item that went in comes out exactly once, or stays inside.
 //! Q2. No queue looks into an item; `mailbox` and `injector` use its link, through
 //!     [`mailbox::Linked`], between push and pop only.
@@ -17,6 +19,7 @@
 //! empties it first. Nor wake-ups, nor the choice of a victim (the scheduler's).
 
 pub(crate) mod deque;
+pub(crate) mod gate;
 pub(crate) mod injector;
 pub(crate) mod mailbox;
 pub(crate) mod ring;
