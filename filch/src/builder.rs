@@ -5,7 +5,7 @@
 //!
 //! Not here: starting the threads (runtime.rs).
 
-use std::{env, ffi::OsString, fmt, sync::Arc};
+use std::{env, ffi::OsString, fmt, fs, io, path::Path, sync::Arc};
 
 use crate::{
     base::{
@@ -14,7 +14,8 @@ use crate::{
     },
     config::{
         Affinity, Config, IoBackend, Level,
-        env::{Chosen, Environment},
+        env::Environment,
+        file::{Chosen, File},
         hooks::{Hooks, WorkerInfo},
     },
     error::BuildError,
@@ -46,6 +47,7 @@ mod tuning;
 /// | `FILCH_SINGLE_THREAD` | [`Config::single_thread`], unless the program asks for several workers | `1`, `true`, `0` or `false` |
 /// | `FILCH_THREAD_NAME` | [`Config::thread_name`] | text |
 /// | `FILCH_IO` | [`Config::io_backend`], if that is `Auto` | `auto`, `uring`, `uring-plain` or `epoll` |
+/// | `FILCH_CONFIG` | every parameter that neither the program nor another variable sets | path of a file, see [`Builder::from_file`] |
 ///
 /// A variable that cannot be understood is an error, even where it would not have been used.
 ///
@@ -153,6 +155,30 @@ impl Builder {
         Self::default()
     }
 
+    /// Starts with what a configuration file names, and every other default.
+    ///
+    /// A file has a parameter on each line, by its name in [`Config`], and is what a `Config` prints; `filch
+    /// tune` writes one that suits the machine. What is set afterwards wins over the file.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let path = std::env::temp_dir().join(format!("filch-{}.conf", std::process::id()));
+    /// std::fs::write(&path, "io_workers = 3\nslot_streak = 5\n")?;
+    /// let config = filch::Builder::from_file(&path)?.slot_streak(1).resolve()?;
+    /// assert_eq!((config.io_workers, config.slot_streak), (3, 1));
+    /// std::fs::remove_file(path)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::File`] if it cannot be read or understood.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, BuildError> {
+        let File { config, named } = read_file(path.as_ref())?;
+        Ok(Self { config, chosen: named, ..Self::default() })
+    }
+
     /// Replaces all parameters at once; hooks stay.
     ///
     /// Every field counts as set by the program, yet open values stay open.
@@ -168,7 +194,7 @@ impl Builder {
     /// ```
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
-        self.chosen = Chosen::ALL;
+        self.chosen = Chosen::all();
         self
     }
 
@@ -186,8 +212,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`BuildError::Environment`] for a variable that cannot be understood, and
-    /// [`BuildError::Config`] for a parameter that makes no sense.
+    /// [`BuildError::Environment`] for a variable that cannot be understood, [`BuildError::File`] for
+    /// such a file, and [`BuildError::Config`] for a parameter that makes no sense.
     pub fn resolve(&self) -> Result<Config, BuildError> {
         self.resolve_on(|variable| env::var_os(variable), &Machine::detect())
     }
@@ -199,12 +225,25 @@ impl Builder {
         machine: &Machine,
     ) -> Result<Config, BuildError> {
         let mut config = self.config.clone();
-        Environment::parse(lookup)?.apply(&mut config, self.chosen);
+        let mut chosen = self.chosen.clone();
+        let file = lookup("FILCH_CONFIG").map(|path| read_file(path.as_ref())).transpose()?;
+        Environment::parse(lookup)?.apply(&mut config, &mut chosen);
+        if let Some(file) = file {
+            file.apply(&mut config, &chosen);
+        }
         config.validate()?;
         settle_workers(&mut config, &self.config, machine);
         debug_assert!(config.validate().is_ok());
         Ok(config)
     }
+}
+
+fn read_file(path: &Path) -> Result<File, BuildError> {
+    let parse = |text: String| {
+        text.parse::<File>().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    };
+    let fail = |source| BuildError::File { path: path.to_owned(), source };
+    fs::read_to_string(path).and_then(parse).map_err(fail)
 }
 
 /// Makes both worker counts concrete (B2).
@@ -289,7 +328,7 @@ impl Builder {
     /// ```
     pub fn max_workers(mut self, workers: usize) -> Self {
         self.config.max_workers = workers;
-        self.chosen.max_workers = true;
+        self.chosen.add("max_workers");
         self
     }
 
@@ -305,7 +344,7 @@ impl Builder {
     /// ```
     pub fn single_thread(mut self, yes: bool) -> Self {
         self.config.single_thread = yes;
-        self.chosen.single_thread = true;
+        self.chosen.add("single_thread");
         self
     }
 
@@ -336,6 +375,7 @@ impl Builder {
     /// ```
     pub fn physical_cores(mut self, yes: bool) -> Self {
         self.config.physical_cores = yes;
+        self.chosen.add("physical_cores");
         self
     }
 
@@ -351,6 +391,7 @@ impl Builder {
     /// ```
     pub fn caller_works(mut self, yes: bool) -> Self {
         self.config.caller_works = yes;
+        self.chosen.add("caller_works");
         self
     }
 
@@ -364,7 +405,7 @@ impl Builder {
     /// ```
     pub fn thread_name(mut self, prefix: impl Into<String>) -> Self {
         self.config.thread_name = prefix.into();
-        self.chosen.thread_name = true;
+        self.chosen.add("thread_name");
         self
     }
 
@@ -394,6 +435,7 @@ impl Builder {
     /// ```
     pub fn io_level(mut self, level: Level) -> Self {
         self.config.io_level = level;
+        self.chosen.add("io_level");
         self
     }
 
@@ -410,6 +452,7 @@ impl Builder {
     /// ```
     pub fn compute_level(mut self, level: Level) -> Self {
         self.config.compute_level = level;
+        self.chosen.add("compute_level");
         self
     }
 
@@ -426,6 +469,7 @@ impl Builder {
     /// ```
     pub fn io_affinity(mut self, affinity: Affinity) -> Self {
         self.config.io_affinity = affinity;
+        self.chosen.add("io_affinity");
         self
     }
 
@@ -441,6 +485,7 @@ impl Builder {
     /// ```
     pub fn compute_affinity(mut self, affinity: Affinity) -> Self {
         self.config.compute_affinity = affinity;
+        self.chosen.add("compute_affinity");
         self
     }
 }

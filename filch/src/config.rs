@@ -10,10 +10,13 @@
 use std::{fmt, str::FromStr, time::Duration};
 
 pub(crate) mod env;
+pub(crate) mod file;
 pub(crate) mod hooks;
 mod validate;
+mod value;
 
 pub use crate::base::thread::Level;
+pub use file::ParseConfigError;
 pub use hooks::{PanicInfo, Role, WorkerInfo};
 
 /// Which CPUs the workers of one role may run on.

@@ -2,7 +2,7 @@
 //!
 //! Not here: how a task ended (the join handle's error lives with the task).
 
-use std::{error::Error, fmt, io};
+use std::{error::Error, fmt, io, path::PathBuf};
 
 /// A parameter whose value makes no sense: which one, and why.
 ///
@@ -86,6 +86,13 @@ pub enum BuildError {
         /// What is wrong with the value.
         reason: String,
     },
+    /// A configuration file could not be read or understood.
+    File {
+        /// Where it should be.
+        path: PathBuf,
+        /// The system's refusal, or of kind `InvalidData` what is wrong in which line.
+        source: io::Error,
+    },
     /// A thread could not be started.
     Thread {
         /// The name that it would have had.
@@ -109,6 +116,9 @@ impl fmt::Display for BuildError {
             Self::Environment { variable, value, reason } => {
                 write!(f, "invalid environment variable {variable}={value:?}: {reason}")
             }
+            Self::File { path, source } => {
+                write!(f, "invalid configuration file {}: {source}", path.display())
+            }
             Self::Thread { name, source } => write!(f, "cannot start thread {name:?}: {source}"),
             Self::Io { backend, source } => write!(f, "cannot drive I/O by {backend}: {source}"),
         }
@@ -120,7 +130,9 @@ impl Error for BuildError {
         match self {
             Self::Config(error) => Some(error),
             Self::Environment { .. } => None,
-            Self::Thread { source, .. } | Self::Io { source, .. } => Some(source),
+            Self::File { source, .. } | Self::Thread { source, .. } | Self::Io { source, .. } => {
+                Some(source)
+            }
         }
     }
 }
@@ -134,7 +146,9 @@ impl From<ConfigError> for BuildError {
 impl From<BuildError> for io::Error {
     fn from(error: BuildError) -> Self {
         let kind = match &error {
-            BuildError::Thread { source, .. } | BuildError::Io { source, .. } => source.kind(),
+            BuildError::File { source, .. }
+            | BuildError::Thread { source, .. }
+            | BuildError::Io { source, .. } => source.kind(),
             BuildError::Config(_) | BuildError::Environment { .. } => io::ErrorKind::InvalidInput,
         };
         io::Error::new(kind, error)

@@ -230,7 +230,9 @@ pub use block_on::{block_on, block_on_fn};
 #[cfg(not(loom))]
 pub use builder::Builder;
 #[cfg(not(loom))]
-pub use config::{Affinity, Config, IoBackend, Level, PanicInfo, Role, WorkerInfo};
+pub use config::{
+    Affinity, Config, IoBackend, Level, PanicInfo, ParseConfigError, Role, WorkerInfo,
+};
 #[cfg(not(loom))]
 pub use cpu::{Cpu, cpu};
 #[cfg(not(loom))]

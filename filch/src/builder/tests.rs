@@ -132,3 +132,56 @@ fn hooks_hear_what_they_are_told_through_a_clone() {
     let expected = ["start cpu", "stop 4", "static", "owned", "a payload that is no text"];
     assert_eq!(*heard.lock().unwrap(), expected);
 }
+
+/// A file in the system's place for such things, gone when the test is.
+struct TempFile(std::path::PathBuf);
+
+impl TempFile {
+    fn with(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("filch-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).expect("the system has a place for temporary files");
+        Self(path)
+    }
+}
+
+impl Drop for TempFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn program_wins_over_variables_and_these_over_the_file_that_one_of_them_names() {
+    let text = "io_workers = 5\ncompute_workers = 6\nslot_streak = 7\nthread_name = file\nring_capacity = 64";
+    let file = TempFile::with("layers", text);
+    let lookup = |variable: &str| match variable {
+        "FILCH_CONFIG" => Some(file.0.clone().into()),
+        "FILCH_COMPUTE_WORKERS" => Some("3".into()),
+        "FILCH_THREAD_NAME" => Some("ops".into()),
+        _ => None,
+    };
+    let builder = Builder::new().slot_streak(3);
+    let config = builder.resolve_on(lookup, &machine(2)).expect("a sensible configuration");
+    assert_eq!((config.io_workers, config.compute_workers), (5, 3));
+    assert_eq!(
+        (config.slot_streak, config.ring_capacity),
+        (3, 64),
+        "3 was chosen, if it is the default"
+    );
+    assert_eq!(config.thread_name, "ops");
+}
+
+#[test]
+fn a_file_that_is_missing_malformed_or_nonsense_is_an_error() {
+    let missing = Builder::from_file("/nonexistent/filch.conf").unwrap_err();
+    assert!(
+        missing.to_string().starts_with("invalid configuration file /nonexistent/filch.conf: ")
+    );
+    let file = TempFile::with("malformed", "io_workers = 2\nring_capacity = x\n");
+    let lookup = |variable: &str| (variable == "FILCH_CONFIG").then(|| file.0.clone().into());
+    let error = Builder::new().resolve_on(lookup, &machine(2)).unwrap_err();
+    assert!(error.to_string().contains("line 2: `ring_capacity`: \"x\""), "{error}");
+    let file = TempFile::with("nonsense", "ring_capacity = 3\n");
+    let error = Builder::from_file(&file.0).expect("well-formed").resolve().unwrap_err();
+    assert!(matches!(error, BuildError::Config(e) if e.field() == "ring_capacity"));
+}

@@ -25,6 +25,7 @@ macro_rules! setters {
                 /// ```
                 pub fn $field(mut self, value: $kind) -> Self {
                     self.config.$field = value.into();
+                    self.chosen.add(stringify!($field));
                     self
                 }
             )*

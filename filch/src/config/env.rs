@@ -6,25 +6,16 @@
 //!
 //! The variables are documented for users at `Builder`.
 
-use std::{ffi::OsString, fmt::Display, str::FromStr};
+use std::{ffi::OsString, str::FromStr};
 
 use crate::{
-    config::{Config, IoBackend},
+    config::{
+        Config, IoBackend,
+        file::Chosen,
+        value::{Value, number},
+    },
     error::BuildError,
 };
-
-/// Which fields without an open value the program has set itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Chosen {
-    pub(crate) max_workers: bool,
-    pub(crate) thread_name: bool,
-    pub(crate) single_thread: bool,
-}
-
-impl Chosen {
-    /// The program handed over a whole `Config`.
-    pub(crate) const ALL: Self = Self { max_workers: true, thread_name: true, single_thread: true };
-}
 
 /// The variables that were set, parsed.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -51,8 +42,9 @@ impl Environment {
                 .read("FILCH_COMPUTE_WORKERS", number, |c, n| c.compute_workers = *n)?,
             max_workers: vars.read("FILCH_MAX_WORKERS", number, |c, n| c.max_workers = *n)?,
             stack_size: vars.read("FILCH_STACK_SIZE", number, |c, n| c.stack_size = Some(*n))?,
-            seed: vars.read("FILCH_SEED", seed, |c, n| c.seed = Some(*n))?,
-            single_thread: vars.read("FILCH_SINGLE_THREAD", switch, |c, b| c.single_thread = *b)?,
+            seed: vars.read("FILCH_SEED", u64::read, |c, n| c.seed = Some(*n))?,
+            single_thread: vars
+                .read("FILCH_SINGLE_THREAD", bool::read, |c, b| c.single_thread = *b)?,
             thread_name: vars
                 .read("FILCH_THREAD_NAME", text, |c, s| c.thread_name.clone_from(s))?,
             io: vars.read("FILCH_IO", IoBackend::from_str, |c, b| c.io_backend = *b)?,
@@ -89,27 +81,43 @@ impl Environment {
         })
     }
 
-    /// Fills what `config` leaves open and the program has not `chosen` (N2).
-    pub(crate) fn apply(self, config: &mut Config, chosen: Chosen) {
+    /// Fills what `config` leaves open and the program has not `chosen` (N2), and adds it to that.
+    pub(crate) fn apply(self, config: &mut Config, chosen: &mut Chosen) {
         let [(_, io), (_, compute)] = self.counts();
         let program_counts = config.io_workers > 1 || config.compute_workers > 1;
-        if !chosen.single_thread && !program_counts {
-            config.single_thread = self.single_thread.unwrap_or(config.single_thread);
+        if let (Some(single), false) =
+            (self.single_thread, chosen.has("single_thread") || program_counts)
+        {
+            config.single_thread = single;
+            chosen.add("single_thread");
         }
         if !config.single_thread {
             fill_zero(&mut config.io_workers, io);
             fill_zero(&mut config.compute_workers, compute);
         }
-        if !chosen.max_workers {
-            config.max_workers = self.max_workers.unwrap_or(config.max_workers);
+        if let (Some(most), false) = (self.max_workers, chosen.has("max_workers")) {
+            config.max_workers = most;
+            chosen.add("max_workers");
         }
         config.stack_size = config.stack_size.or(self.stack_size);
         config.seed = config.seed.or(self.seed);
         if config.io_backend == IoBackend::Auto {
             config.io_backend = self.io.unwrap_or_default();
         }
-        if let (Some(name), false) = (self.thread_name, chosen.thread_name) {
+        if let (Some(name), false) = (self.thread_name, chosen.has("thread_name")) {
             config.thread_name = name;
+            chosen.add("thread_name");
+        }
+        for (field, open) in [
+            ("io_workers", config.io_workers == 0),
+            ("compute_workers", config.compute_workers == 0),
+            ("stack_size", config.stack_size.is_none()),
+            ("seed", config.seed.is_none()),
+            ("io_backend", config.io_backend == IoBackend::Auto),
+        ] {
+            if !open {
+                chosen.add(field);
+            }
         }
     }
 }
@@ -146,26 +154,6 @@ impl<F: Fn(&str) -> Option<OsString>> Variables<F> {
         set(&mut probe, &value);
         probe.validate().map_err(|error| fail(error.reason().to_owned()))?;
         Ok(Some(value))
-    }
-}
-
-fn number<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: T::Err| error.to_string())
-}
-
-/// Decimal, or hexadecimal after `0x`.
-fn seed(text: &str) -> Result<u64, String> {
-    match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).map_err(|error| error.to_string()),
-        None => number(text),
-    }
-}
-
-fn switch(text: &str) -> Result<bool, String> {
-    match text {
-        "1" | "true" => Ok(true),
-        "0" | "false" => Ok(false),
-        _ => Err("is none of 1, true, 0, false".to_owned()),
     }
 }
 

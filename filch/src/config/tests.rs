@@ -1,9 +1,6 @@
 use std::{collections::HashMap, ffi::OsString, time::Duration};
 
-use super::{
-    Affinity, Config,
-    env::{Chosen, Environment},
-};
+use super::{Affinity, Config, env::Environment, file::Chosen};
 use crate::error::BuildError;
 
 #[test]
@@ -122,9 +119,9 @@ fn parse(vars: &[(&str, &str)]) -> Result<Environment, BuildError> {
     Environment::parse(|name| vars.get(name).cloned())
 }
 
-fn filled(program: Config, chosen: Chosen, vars: &[(&str, &str)]) -> Config {
+fn filled(program: Config, mut chosen: Chosen, vars: &[(&str, &str)]) -> Config {
     let mut config = program;
-    parse(vars).expect("well-formed").apply(&mut config, chosen);
+    parse(vars).expect("well-formed").apply(&mut config, &mut chosen);
     config
 }
 
@@ -179,7 +176,7 @@ fn program_wins_over_the_environment() {
         ("FILCH_THREAD_NAME", "ops"),
     ];
     let expected = Config { compute_workers: 4, ..program.clone() };
-    assert_eq!(filled(program, Chosen::ALL, &vars), expected);
+    assert_eq!(filled(program, Chosen::all(), &vars), expected);
 }
 
 #[test]
@@ -188,10 +185,10 @@ fn single_thread_and_counts_never_meet_in_one_config() {
     assert!(filled(Config::default(), Chosen::default(), &one).single_thread);
     let several = Config { compute_workers: 4, ..Config::default() };
     assert!(!filled(several, Chosen::default(), &one).single_thread, "the program asked for 4");
-    assert!(!filled(Config::default(), Chosen::ALL, &one).single_thread, "the program said no");
+    assert!(!filled(Config::default(), Chosen::all(), &one).single_thread, "the program said no");
 
     let alone = Config { single_thread: true, ..Config::default() };
-    let config = filled(alone, Chosen::ALL, &[("FILCH_WORKERS", "4")]);
+    let config = filled(alone, Chosen::all(), &[("FILCH_WORKERS", "4")]);
     config.validate().expect("the counts stayed open");
 }
 
