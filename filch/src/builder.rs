@@ -22,7 +22,7 @@ use crate::{
     io::engine::Closure,
     sched::{
         core::EventCore,
-        shared::{CoreFactory, Parts, Shared},
+        shared::{Birth, CoreFactory, Parts, Shared},
     },
     spawn::{Place, TaskBuilder},
     timer::Clock,
@@ -126,12 +126,12 @@ impl Builder {
     }
 
     /// What a runtime is made from, once the configuration is resolved.
-    pub(crate) fn into_parts(self, config: Config) -> Parts {
+    pub(crate) fn into_parts(self, config: Config, birth: Birth) -> Parts {
         let clock = match (self.clock, sim::clock()) {
             (Clock::Real, Some(simulated)) => Clock::Manual(simulated),
             (clock, _) => clock,
         };
-        Parts { config, hooks: self.hooks, clock, cores: self.cores, offload }
+        Parts { config, hooks: self.hooks, clock, cores: self.cores, offload, birth }
     }
 }
 
@@ -216,6 +216,16 @@ impl Builder {
     /// such a file, and [`BuildError::Config`] for a parameter that makes no sense.
     pub fn resolve(&self) -> Result<Config, BuildError> {
         self.resolve_on(|variable| env::var_os(variable), &Machine::detect())
+    }
+
+    /// The same for a hive, whose worker counts are the program's.
+    pub(crate) fn resolve_hive(&self) -> Result<Config, BuildError> {
+        let mut config = self.resolve()?;
+        if !config.single_thread {
+            (config.io_workers, config.compute_workers) =
+                (self.config.io_workers, self.config.compute_workers);
+        }
+        Ok(config)
     }
 
     /// The same for a given environment and machine.

@@ -124,6 +124,8 @@ pub(crate) enum Ending {
     Close,
     /// Its thread ends; operations move elsewhere (O5 of `slots`).
     Evacuate,
+    /// As `Evacuate`, of a regular worker that leaves: nothing comes here until another has its place.
+    Leave,
 }
 
 impl Driver {
@@ -505,6 +507,28 @@ impl Driver {
     }
 }
 
+/// Workers that come and go (G5 of `engine`).
+impl Driver {
+    /// Takes operations again.
+    pub(crate) fn admit(&self) {
+        self.lock().intake = Intake::Open;
+    }
+
+    /// Takes no operations until somebody looks after it again.
+    pub(crate) fn refuse(&self) {
+        self.lock().intake = Intake::Shut;
+    }
+
+    /// Forgets all descriptors, which are to be registered elsewhere.
+    pub(crate) fn take_sources(&self) -> Vec<(RawFd, Arc<Readiness>)> {
+        let mut state = self.lock();
+        let Backend::Epoll(epoll) = &mut state.backend else { return Vec::new() };
+        let sources = epoll.take_all();
+        self.count(&state);
+        sources
+    }
+}
+
 /// What to do outside of the lock.
 enum Errand {
     Nothing,
@@ -681,7 +705,7 @@ impl Driver {
     /// caller is the slot's thread, or there is none.
     pub(crate) fn end(&self, ending: Ending, batch: &mut Batch) {
         let mut state = self.lock();
-        state.slots.set_evacuating(ending == Ending::Evacuate);
+        state.slots.set_evacuating(ending != Ending::Close);
         state.intake = Intake::Shut;
         if let Backend::Epoll(epoll) = &mut state.backend
             && ending == Ending::Close
@@ -700,12 +724,12 @@ impl Driver {
         }
         let mut state = self.lock();
         state.slots.set_evacuating(false);
-        state.intake = Intake::Open;
+        state.intake = if ending == Ending::Leave { Intake::Shut } else { Intake::Open };
         let after = match (ending, &state.backend) {
             (Ending::Close, _) => Backend::Closed,
             // Sources stay: others look after them while nobody occupies the slot.
             (Ending::Evacuate, Backend::Epoll(_)) => return,
-            (Ending::Evacuate, _) => Backend::Unopened,
+            (Ending::Evacuate | Ending::Leave, _) => Backend::Unopened,
         };
         let before = std::mem::replace(&mut state.backend, after);
         self.count(&state);

@@ -101,6 +101,8 @@ pub(crate) struct Seen(u32);
 pub(crate) struct Readiness {
     word: AtomicU32,
     waiters: Mutex<Waiters>,
+    /// The driver that the descriptor is registered with, and its key there (G5 of `engine`).
+    place: Mutex<Option<(usize, u64)>>,
 }
 
 #[derive(Default)]
@@ -121,7 +123,19 @@ impl Waiters {
 impl Readiness {
     /// D1.
     pub(crate) fn new() -> Self {
-        Self { word: AtomicU32::new(READ | WRITE), waiters: Mutex::new(Waiters::default()) }
+        Self {
+            word: AtomicU32::new(READ | WRITE),
+            waiters: Mutex::new(Waiters::default()),
+            place: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn set_place(&self, driver: usize, key: u64) {
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Some((driver, key));
+    }
+
+    pub(crate) fn place(&self) -> Option<(usize, u64)> {
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn look(&self, direction: Direction) -> Look {

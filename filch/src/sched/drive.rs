@@ -1,9 +1,11 @@
 //! How I/O reaches the workers: the engine's drivers as event cores, and what the engine borrows.
 //!
 //! A1. Driver *i* of the engine belongs to slot *i* of the I/O lane, spares included. Its slot's thread
-//!     parks in it, unless the program brought event cores of its own: then nothing drives I/O.
+//!     parks in it, unless the program brought an event core of its own for it: then that worker drives no
+//!     I/O, and what is started on it goes to others.
 //! A2. The thread of a slot ends its driver before it leaves: for good when the runtime stops, or by
-//!     evacuation when a spare is not needed any more. So no thread ends with operations in flight.
+//!     evacuation when a spare is not needed any more or a regular worker is detached. So no thread ends
+//!     with operations in flight.
 //! A3. While a worker has operations in flight and is awake, the sentry watches, because completions
 //!     depend on it.
 //! A4. A regular worker without work looks after a neighbour that has been inside one task for a while,
@@ -92,7 +94,7 @@ pub(super) fn make_engine(
         }
     };
     let hooks = Hooks { here, offload: Box::new(offload) };
-    Engine::new(lane.staff, lane.workers, chain, hooks)
+    Engine::new(lane.staff, lane.seats, chain, hooks)
 }
 
 /// What to try, best first.
@@ -119,7 +121,7 @@ pub(super) fn core_of(engine: &Engine, lane: usize, index: usize) -> Box<dyn Eve
 fn here(engine: &Engine) -> Option<usize> {
     // SAFETY: used within this call only.
     let worker = unsafe { Worker::current() }?;
-    if !worker.runs_futures() || !std::ptr::eq(&*worker.shared().engine, engine) {
+    if !worker.has_driver() || !std::ptr::eq(&*worker.shared().engine, engine) {
         return None;
     }
     // A3.
@@ -128,6 +130,13 @@ fn here(engine: &Engine) -> Option<usize> {
 }
 
 impl Shared {
+    /// Has what is in flight and registered at a driver move to others; its worker leaves. The caller is
+    /// that worker's thread, or it has none.
+    pub(super) fn close_driver(&self, driver: usize) {
+        self.engine.unman(driver);
+        self.engine.driver(driver).end(Ending::Leave, &mut Batch::new());
+    }
+
     /// Does for a stuck worker what its thread would do at its driver: submit, and tell what has
     /// completed. The caller is the sentry.
     pub(super) fn rescue_driver(&self, slot: &Slot) {
@@ -157,7 +166,14 @@ impl Worker {
         if !self.runs_futures() {
             return;
         }
-        let ending = if self.is_stopped() { Ending::Close } else { Ending::Evacuate };
+        let ending = match (self.is_stopped(), self.is_leaving()) {
+            (true, _) => Ending::Close,
+            (false, true) => Ending::Leave,
+            (false, false) => Ending::Evacuate,
+        };
+        if ending == Ending::Leave {
+            return self.shared().close_driver(self.id() as usize);
+        }
         // Not as the slot's worker any more: whom this wakes goes to the others.
         self.driver().end(ending, &mut Batch::new());
     }
@@ -208,6 +224,11 @@ impl Worker {
         })
     }
 
+    /// Whether this worker drives I/O (A1), and takes operations.
+    pub(super) fn has_driver(&self) -> bool {
+        self.runs_futures() && !self.has_guest_core() && !self.is_leaving()
+    }
+
     /// Whether operations of this worker are in flight.
     pub(super) fn drives(&self) -> bool {
         self.runs_futures() && self.driver().is_active()
@@ -254,6 +275,7 @@ impl Worker {
     /// (D1 of `schedule`): most are brief, and a neighbour that were woken for a few of them would keep their
     /// operations, and be woken for each of them from then on.
     pub(super) fn deliver(&self, tell: impl FnOnce(&mut dyn EventCore)) {
+        self.apply_changes();
         self.make_room();
         self.delivering.set(true);
         tell(&mut **self.core.borrow_mut());
@@ -265,7 +287,7 @@ impl Worker {
     }
 
     /// Tells others of tasks that were held back, if any are left.
-    fn share_held_back(&self) {
+    pub(super) fn share_held_back(&self) {
         if self.held_back.replace(false) && !self.slot().ring.is_empty() {
             self.shared().notify(self.lane());
         }
@@ -276,6 +298,7 @@ impl Worker {
     fn may_skip_visit(&self) -> bool {
         let ((at, tick), now) = (self.visited.get(), self.since.get());
         self.runs_futures()
+            && !self.has_guest_core()
             && self.shared().engine.visits_cost()
             && now.saturating_duration_since(at) < IO_AGE
             && self.tick.get() - tick < self.shared().config.io_interval as u64
@@ -289,6 +312,6 @@ impl Worker {
         if due {
             self.share_held_back();
         }
-        due
+        due || self.frame_is_over()
     }
 }

@@ -18,7 +18,13 @@
 //! | `drive` | how does I/O reach the workers? |
 //! | `timers` | whose wheel does a timer go to, and who looks at it? |
 //! | `core` | where does a worker park, and what wakes it? |
+//! | `roster` | who is attached, under what name? |
 //! | `start` | how do threads begin and end? |
+//! | `leave` | how does a worker leave without losing anything? |
+//! | `life` | how does a caller run a runtime? |
+//! | `pump` | how does a worker live in somebody else's loop? |
+//! | `watch` | who adds sources to an event core? |
+//! | `poll` | how does a worker wait for descriptors of the program's? |
 //! | `shutdown` | how does a runtime end, and who holds it up? |
 
 pub(crate) mod adopt;
@@ -28,8 +34,14 @@ pub(crate) mod core;
 pub(crate) mod crew;
 pub(crate) mod drive;
 pub(crate) mod forks;
+pub(crate) mod leave;
+pub(crate) mod life;
 pub(crate) mod next;
+#[cfg(unix)]
+pub(crate) mod poll;
+pub(crate) mod pump;
 pub(crate) mod ripe;
+pub(crate) mod roster;
 pub(crate) mod schedule;
 pub(crate) mod sentry;
 pub(crate) mod shared;
@@ -38,6 +50,7 @@ pub(crate) mod sleep;
 pub(crate) mod start;
 pub(crate) mod steal;
 pub(crate) mod timers;
+pub(crate) mod watch;
 pub(crate) mod worker;
 
 #[cfg(test)]

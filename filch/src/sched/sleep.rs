@@ -67,7 +67,7 @@ impl Worker {
     }
 
     /// The second look (P1).
-    fn sees_work(&self) -> bool {
+    pub(super) fn sees_work(&self) -> bool {
         let shared = self.shared();
         self.has_private()
             || self.has_newest()

@@ -58,12 +58,12 @@ impl Worker {
             return Found::Task(task);
         }
         if !self.searching.get() {
-            if !lane.idle.try_search(lane.searchers) {
+            if !lane.idle.try_search(lane.searchers(&self.shared().config)) {
                 return self.found_low();
             }
             self.searching.set(true);
         }
-        let tries = self.shared().config.tries_among(lane.workers);
+        let tries = self.shared().config.tries_among(lane.workers());
         let mut victim = self.victim.get();
         for attempt in 1..=tries {
             let low = attempt == tries && !self.ripeness.has_noted();

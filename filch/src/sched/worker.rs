@@ -24,8 +24,10 @@ use std::time::{Duration, Instant};
 
 use super::core::EventCore;
 use super::drive::Suspect;
+use super::leave::{Departure, Request};
 use super::ripe::Ripeness;
 use super::shared::{Lane, Phase, Shared, Slot, lock};
+use super::watch::Watch;
 use crate::base::rng::Rng;
 use crate::base::shim::Ordering;
 use crate::idle;
@@ -113,6 +115,15 @@ pub(crate) struct Worker {
     pub(crate) announced: Cell<usize>,
     /// How many calls of a guest may fork (U3).
     pub(crate) forking: Cell<usize>,
+    /// Whether the event core is the program's own.
+    guest_core: bool,
+    /// Watchers that were started or stopped since the last visit to the core (W2 of `watch`).
+    pub(super) changes: RefCell<Vec<Arc<Watch>>>,
+    /// Who waits for this worker to leave (`leave`).
+    pub(super) asked: RefCell<Option<Request>>,
+    pub(super) departure: Cell<Departure>,
+    /// When a pump's call should end (`pump`).
+    pub(super) frame_end: Cell<Option<Instant>>,
 }
 
 impl Worker {
@@ -153,6 +164,11 @@ impl Worker {
             short_naps: Cell::new(shared.clock.now()),
             announced: Cell::new(0),
             forking: Cell::new(0),
+            guest_core: slot.guest_core.is_present(),
+            changes: RefCell::new(Vec::new()),
+            asked: RefCell::new(None),
+            departure: Cell::new(Departure::Stays),
+            frame_end: Cell::new(None),
             shared,
             index,
         };
@@ -277,12 +293,22 @@ impl Worker {
 
     /// Whether this worker only stands in for others.
     pub(crate) fn is_spare(&self) -> bool {
-        self.id() as usize >= self.lane().workers && !self.is_guest()
+        self.id() as usize >= self.lane().seats && !self.is_guest()
     }
 
     /// Whether this is a thread from outside (`adopt`).
     pub(crate) fn is_guest(&self) -> bool {
         self.lane().is_guest(self.index)
+    }
+
+    /// Whether the event core is the program's own, so that this worker drives no I/O.
+    pub(super) fn has_guest_core(&self) -> bool {
+        self.guest_core
+    }
+
+    /// Whether it hands over what it has.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.departure.get() == Departure::Leaving
     }
 
     /// Whether pinned tasks live here, so that the thread must stay.
@@ -362,10 +388,14 @@ impl Worker {
         self.deliver(|core| core.park(timeout));
     }
 
-    /// Moves what others sent to this worker into its private queue.
+    /// Moves what others sent to this worker into its private queue, as much as it runs in one step: they
+    /// may send for ever (K4).
     fn inbound(&self) {
         let mailbox = &self.slot().mailbox;
-        while !mailbox.is_empty() {
+        for _ in 0..self.shared.config.private_budget {
+            if mailbox.is_empty() {
+                break;
+            }
             // SAFETY: S3, we are the owner.
             match unsafe { mailbox.pop() } {
                 Pop::Item(item) => self.keep(RawTask(item)),

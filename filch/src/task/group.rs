@@ -234,6 +234,12 @@ impl Group {
         self.count.try_add(1)
     }
 
+    /// As `try_enter`, for several members: all or none.
+    #[must_use]
+    pub(crate) fn try_enter_many(&self, members: usize) -> bool {
+        self.count.try_add(members)
+    }
+
     /// Gives a member's unit back, by way of the ledger where this worker deals in it.
     ///
     /// # Safety
@@ -401,7 +407,7 @@ impl Group {
         members.sweep();
         match member.header().vtable.kind {
             Kind::Job => members.jobs.push(member),
-            Kind::Future | Kind::Pinned | Kind::Blocking => members.tasks.push(member),
+            Kind::Future | Kind::Pinned | Kind::Posted | Kind::Blocking => members.tasks.push(member),
         }
         // ORDERING: Relaxed, the lock orders it with `cancel`.
         let cancelled = self.cancelled.load(Ordering::Relaxed);

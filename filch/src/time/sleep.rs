@@ -11,9 +11,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::instant::Instant;
+use crate::sched::timers::Preference;
 use crate::spawn;
 use crate::task::budget;
-use crate::timer::{Polled, Registered, Timer};
+use crate::timer::{Polled, Timer};
 
 /// Waits until `duration` has passed since this call.
 ///
@@ -163,14 +164,7 @@ impl Sleep {
     fn register(self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
         let at = self.deadline.into_std();
         spawn::current(|shared, _, _| {
-            let place = shared.place_timer();
-            let deadline = shared.wheels.deadline(at);
-            match self.timer().register(place.timers, deadline, place.now, waker) {
-                Registered::Due => return Poll::Ready(()),
-                Registered::Waits => {}
-                Registered::Nearest => shared.announce_timer(&place),
-            }
-            Poll::Pending
+            shared.register_timer(self.timer(), at, waker, Preference::Here)
         })
     }
 }
