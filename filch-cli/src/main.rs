@@ -1,8 +1,10 @@
-//! The command line of filch: `tour` shows what it does, `bench` measures it beside its peers.
+//! The command line of filch: `tour` shows what it does, `bench` measures it beside its peers, `tune` finds
+//! parameters that suit the machine.
 
 mod bench;
 mod style;
 mod tour;
+mod tune;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -21,6 +23,8 @@ enum Command {
     Tour,
     /// Compare filch with its peers
     Bench(bench::BenchArgs),
+    /// Find parameters that suit this machine, and write them to a file
+    Tune(tune::TuneArgs),
     /// Take one sample and write it to standard output; `bench` calls this
     #[command(hide = true)]
     Sample(bench::SampleArgs),
@@ -33,6 +37,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command.unwrap_or(Command::Tour) {
         Command::Tour => tour::tour(),
         Command::Bench(args) => bench::bench(&args),
+        Command::Tune(args) => tune::tune(&args),
         Command::Sample(args) => bench::sample(&args).map(|never| match never {}),
         Command::Load(args) => bench::load(&args.order),
     };

@@ -15,6 +15,7 @@ mod watchdog;
 
 pub use load::load;
 pub use machine::Machine;
+pub use stats::SplitMix;
 
 use crate::style::Style;
 use clap::Args;
@@ -22,7 +23,7 @@ use clap::builder::PossibleValuesParser;
 use machine::Setting;
 use report::Report;
 use runner::Plan;
-use scenarios::{Entry, Load, Size, catalogue, runtimes};
+use scenarios::{Entry, Load, Size, Workers, catalogue, runtimes};
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -133,6 +134,30 @@ pub fn sample(args: &SampleArgs) -> io::Result<std::convert::Infallible> {
     runner::sample_for_parent(run, load)
 }
 
+/// The names of all scenarios.
+#[cfg(test)]
+pub fn scenario_names() -> Vec<&'static str> {
+    catalogue().iter().map(|entry| entry.name).collect()
+}
+
+/// A sample of filch in a process of its own, with the parameters of a configuration file.
+pub fn sample_with_config(
+    scenario: &str,
+    threads: u16,
+    quick: bool,
+    config: &Path,
+) -> io::Result<Vec<f64>> {
+    let entry = catalogue().into_iter().find(|entry| entry.name == scenario);
+    let workers = entry.ok_or_else(|| io::Error::other("no such scenario"))?.workers;
+    let threads = match workers {
+        Workers::Asked => threads.into(),
+        Workers::Fixed(count) => count,
+    };
+    let load = Load { threads, size: size(quick) };
+    let _watch = watchdog::watch(format!("{scenario} with {}", config.display()));
+    runner::sample_in_child(scenario, peers::BASE, load, Some(config))
+}
+
 fn plan(args: &BenchArgs) -> Plan {
     let default_repeats = if args.quick { QUICK_REPEATS } else { 7 };
     Plan {
@@ -183,7 +208,7 @@ fn introduce(style: Style, setting: &Setting) {
 }
 
 /// A line on standard error that the next one overwrites; nothing when nobody watches.
-fn show_progress(what: &str) {
+pub fn show_progress(what: &str) {
     let mut error = io::stderr();
     if error.is_terminal() {
         // Progress that cannot be shown is no reason to stop.

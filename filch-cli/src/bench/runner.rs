@@ -8,6 +8,7 @@
 use super::scenarios::{Entry, Load, Process, Run, Size, WarmUp, Workers};
 use super::watchdog::watch;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::Command;
 
 /// All counted rounds of one scenario with one number of workers.
@@ -97,22 +98,30 @@ fn sample(entry: &Entry, run: Run, load: Load, what: String) -> io::Result<Vec<f
     let _watch = watch(what);
     let values = match entry.process {
         Process::Shared => (run.sample)(load),
-        Process::Fresh => sample_in_child(entry, run, load)?,
+        Process::Fresh => sample_in_child(entry.name, run.runtime, load, None)?,
     };
     assert_eq!(values.len(), entry.metrics.len(), "C1");
     Ok(values)
 }
 
-fn sample_in_child(entry: &Entry, run: Run, load: Load) -> io::Result<Vec<f64>> {
+/// A sample in a process of its own, whose runtimes load `config` if there is one.
+pub fn sample_in_child(
+    scenario: &str,
+    runtime: &str,
+    load: Load,
+    config: Option<&Path>,
+) -> io::Result<Vec<f64>> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["sample", entry.name, run.runtime, &load.threads.to_string()]);
+    command.args(["sample", scenario, runtime, &load.threads.to_string()]);
     if load.size == Size::Quick {
         command.arg("--quick");
     }
+    if let Some(config) = config {
+        command.env("FILCH_CONFIG", config);
+    }
     let output = command.stderr(std::process::Stdio::inherit()).output()?;
     if !output.status.success() {
-        let message =
-            format!("{} on {}: the child ended with {}", entry.name, run.runtime, output.status);
+        let message = format!("{scenario} on {runtime}: the child ended with {}", output.status);
         return Err(io::Error::other(message));
     }
     Ok(serde_json::from_slice(&output.stdout)?)
