@@ -82,8 +82,8 @@ pub struct Pump {
 }
 
 impl Pump {
-    /// Runs tasks until there are none, or `budget` is spent: it ends with the first task that ends after
-    /// that.
+    /// Runs tasks until there are none, or `budget` is spent: after that at most one more of each kind (posted
+    /// to this worker, its own, found elsewhere), so that none keeps the others waiting.
     ///
     /// ```
     /// use std::time::Duration;

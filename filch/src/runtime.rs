@@ -403,6 +403,7 @@ impl Handle {
             queued: slot.ring.len() + slot.deque.len(),
             in_task: slot.is_in_task(),
             blocked: slot.is_out(),
+            timers: shared.timers_of(slot),
             counts: slot.counters.read(),
         });
         Snapshot {
@@ -504,6 +505,8 @@ pub struct WorkerSnapshot {
     pub in_task: bool,
     /// Whether it waits inside a task, and is replaced.
     pub blocked: bool,
+    /// Timers that it looks after; those of delayed posts are counted when the post returns.
+    pub timers: usize,
     /// What it did.
     pub counts: Counts,
 }

@@ -64,6 +64,8 @@ setters! {
     adoptable_threads: usize, 2 => 2;
     /// Sets how many workers of each role may be attached beyond those of the start.
     attachable_workers: usize, 4 => Some(4);
+    /// Chooses whether crews follow the load.
+    elastic: bool, true => true;
     /// Sets how many threads that are no compute workers may have others join in at the same time.
     guest_threads: usize, 4 => 4;
     /// Sets how long an idle spare waits before its thread ends.

@@ -99,6 +99,13 @@ impl Gate {
         debug_assert_eq!(before & OPEN, 0, "a gate is opened once");
     }
 
+    /// The owner has left: its generation is over.
+    pub(crate) fn retire(&self) {
+        // ORDERING: Relaxed, only whoever has the place changes these bits. An addition, as in `open`.
+        let before = self.0.fetch_add(1 << GENERATION, Ordering::Relaxed);
+        debug_assert_eq!(before & OPEN, 0, "closed before it is left");
+    }
+
     /// Whether no poster is inside. After a close, a yes is final (G2).
     pub(crate) fn is_quiet(&self) -> bool {
         // ORDERING: Acquire pairs with the Release in `Inside::drop`: what was pushed is seen; model:

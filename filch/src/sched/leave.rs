@@ -20,6 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
 
+use super::grow::Idleness;
 use super::roster::{Farewell, Obstacle, WorkerId};
 use super::shared::{Shared, lock};
 use super::shutdown::TaskInfo;
@@ -229,7 +230,11 @@ impl Worker {
 
     /// The loop of a regular worker; returns when the runtime stops, or with the request that it follows.
     pub(super) fn run_until_it_leaves(&self) -> Option<Request> {
+        let mut idleness = Idleness::of(self);
         loop {
+            if idleness.is_over(self) {
+                self.leave_for_lack_of_work();
+            }
             if self.asked.borrow().is_some()
                 && let Some(request) = self.prepare_to_leave()
             {

@@ -122,11 +122,8 @@ impl Shared {
     /// Starts everybody but the main worker.
     pub(super) fn begin(self: &Arc<Self>) -> Result<(Option<usize>, Closer), BuildError> {
         let (main, others) = self.muster();
-        let started = Closer::start(self).and_then(|closer| {
-            self.start_all(&others)?;
-            Ok(closer)
-        });
-        match started {
+        // The closer last: it might stop what has not started.
+        match self.start_all(&others).and_then(|()| Closer::start(self)) {
             Ok(closer) => Ok((main, closer)),
             Err(error) => {
                 self.give_up(main.into_iter().chain(others));

@@ -20,6 +20,7 @@
 //! | `core` | where does a worker park, and what wakes it? |
 //! | `roster` | who is attached, under what name? |
 //! | `start` | how do threads begin and end? |
+//! | `grow` | when does a crew follow the load? |
 //! | `leave` | how does a worker leave without losing anything? |
 //! | `life` | how does a caller run a runtime? |
 //! | `pump` | how does a worker live in somebody else's loop? |
@@ -34,6 +35,7 @@ pub(crate) mod core;
 pub(crate) mod crew;
 pub(crate) mod drive;
 pub(crate) mod forks;
+pub(crate) mod grow;
 pub(crate) mod leave;
 pub(crate) mod life;
 pub(crate) mod next;

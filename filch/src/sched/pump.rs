@@ -3,8 +3,8 @@
 //! U1. Between two calls the worker sleeps in the idle set, or there is work left and the callback was
 //!     called at the end of the last call. So whoever has work for it finds it asleep and calls, or need
 //!     not.
-//! U2. A call ends with the first task after its budget is spent. What it leaves can be taken by others,
-//!     pinned tasks apart: the newest task goes to the ring.
+//! U2. A call ends with the step in which its budget is spent, and each source gives one task at most after
+//!     that. What it leaves can be taken by others, pinned tasks apart: the newest task goes to the ring.
 //! U3. A deadline of its wheel is left with the sentry (Y4), because the loop does not know it.
 //! U4. It drives no I/O: nobody would hear of a completion between two calls.
 //!

@@ -72,11 +72,22 @@ pub struct NewWorker {
     pub(crate) name: Option<String>,
     pub(crate) crew: Option<String>,
     pub(crate) core: Option<Box<dyn EventCore>>,
+    pub(super) term: Term,
+}
+
+/// How long a worker stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Term {
+    /// Until it is detached.
+    #[default]
+    Open,
+    /// As long as there is work (`grow`).
+    Load,
 }
 
 impl NewWorker {
     fn new(role: Role) -> Self {
-        Self { role, name: None, crew: None, core: None }
+        Self { role, name: None, crew: None, core: None, term: Term::Open }
     }
 
     /// One that runs async tasks, micro tasks and timers.
@@ -256,6 +267,7 @@ struct Place {
     standing: Standing,
     name: Option<String>,
     crew: Option<String>,
+    term: Term,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -321,6 +333,10 @@ impl Roster {
         }
     }
 
+    pub(super) fn term(&self, slot: usize) -> Term {
+        lock(&self.inner).places[slot].term
+    }
+
     /// The name that the worker in a slot was given.
     pub(super) fn given_name(&self, slot: usize) -> Option<String> {
         lock(&self.inner).places[slot].name.clone()
@@ -344,7 +360,7 @@ impl Shared {
 
     /// Takes a place for a worker, with its core.
     pub(super) fn take_place(&self, new: NewWorker) -> Result<usize, AttachError> {
-        let NewWorker { role, name, crew, core } = new;
+        let NewWorker { role, name, crew, core, term } = new;
         let number = match role {
             Role::Io | Role::Both => 0,
             Role::Compute => self.lanes.len() - 1,
@@ -359,7 +375,7 @@ impl Shared {
         let Some(slot) = free else {
             return Err(AttachError::NoPlace { role, places: lane.seats });
         };
-        inner.places[slot] = Place { standing: Standing::Taken, name, crew };
+        inner.places[slot] = Place { standing: Standing::Taken, name, crew, term };
         drop(inner);
         let place = &self.slots[slot];
         if let Some(core) = core.or_else(|| self.cores.as_ref().map(|make| make(place.info))) {
@@ -419,6 +435,7 @@ impl Shared {
             let core = lock(&place.core).replace(own);
             drop(core);
         }
+        place.gate.retire();
         lock(&self.roster.inner).places[slot] = Place::default();
     }
 

@@ -66,6 +66,7 @@ impl Shared {
         // SAFETY: the entry is pushed once, and the task lives until it is popped (T4).
         unsafe { lane.queue(header.state.priority()).push(task.0, hint) };
         self.notify(lane);
+        self.grow_with_load(lane);
     }
 
     /// Queues several ready tasks of one kind and of normal priority, and wakes one worker for all of them:
@@ -90,6 +91,7 @@ impl Shared {
             }
         }
         self.notify(lane);
+        self.grow_with_load(lane);
     }
 
     /// Puts a task into the mailbox of the worker in `slot` and wakes that worker.

@@ -141,6 +141,8 @@ pub(crate) struct Lane {
     /// One past the highest slot (within the range) that was ever occupied: how far thieves look.
     width: AtomicUsize,
     pub(crate) crew: Crew,
+    /// Somebody comes for the load (L1 of `grow`).
+    pub(super) growing: AtomicBool,
 }
 
 /// One worker's place: what others may see of it.
@@ -504,6 +506,7 @@ fn plan_lane(config: &Config, role: Role, start: usize, places: [usize; 3]) -> L
         staff: seats + spares,
         width: AtomicUsize::new(0),
         crew: Crew::new(start + seats..start + seats + spares, tells),
+        growing: AtomicBool::new(false),
         idle,
     }
 }

@@ -275,6 +275,7 @@ fn run_worker(shared: Arc<Shared>, slot: usize, missing: Option<Missing>) {
     let info = worker.slot().info;
     if !worker.is_spare() {
         worker.lane().crew.enlist();
+        worker.lane().grown();
     }
     drop(missing);
     if worker.is_spare() {

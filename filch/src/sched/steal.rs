@@ -241,6 +241,7 @@ impl Worker {
     /// Runs a task that was found beyond the own queues; a thief of jobs learns whether it was worth
     /// a theft (X5).
     pub(super) fn run_found(&self, task: RawTask) {
+        self.make_others_come();
         if !self.runs_jobs() {
             return self.run(task);
         }

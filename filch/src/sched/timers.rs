@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use super::shared::{Lane, Shared};
+use super::shared::{Lane, Shared, Slot};
 use super::worker::Worker;
 use crate::base::clock::Listener;
 use crate::base::rng::Rng;
@@ -262,6 +262,12 @@ impl Shared {
     pub(super) fn nap(&self, wheels: &[Arc<Timers>], now: Instant) -> Option<Duration> {
         let nearest = wheels.iter().map(|timers| timers.nearest()).min();
         self.wheels.nap(nearest.unwrap_or(NEVER), now)
+    }
+
+    /// How many timers the worker in a slot looks after.
+    pub(crate) fn timers_of(&self, slot: &Slot) -> usize {
+        let lane = &self.lanes[slot.lane];
+        self.wheel_of(lane, lane.range.start + slot.info.index).map_or(0, |timers| timers.len())
     }
 
     /// The wheel of the worker in a slot of `lane`, unless that is a spare's.

@@ -26,6 +26,7 @@ use super::core::EventCore;
 use super::drive::Suspect;
 use super::leave::{Departure, Request};
 use super::ripe::Ripeness;
+use super::roster::Term;
 use super::shared::{Lane, Phase, Shared, Slot, lock};
 use super::watch::Watch;
 use crate::base::rng::Rng;
@@ -122,6 +123,8 @@ pub(crate) struct Worker {
     /// Who waits for this worker to leave (`leave`).
     pub(super) asked: RefCell<Option<Request>>,
     pub(super) departure: Cell<Departure>,
+    /// How long it stays (`grow`).
+    pub(super) term: Term,
     /// When a pump's call should end (`pump`).
     pub(super) frame_end: Cell<Option<Instant>>,
 }
@@ -168,6 +171,7 @@ impl Worker {
             changes: RefCell::new(Vec::new()),
             asked: RefCell::new(None),
             departure: Cell::new(Departure::Stays),
+            term: if victim < lane.seats { shared.roster.term(index) } else { Term::Open },
             frame_end: Cell::new(None),
             shared,
             index,
@@ -486,6 +490,7 @@ impl Worker {
             let mixed = 7 * now + aim;
             self.interval.set(if aim < now { mixed / 8 } else { mixed.div_ceil(8) });
         }
+        self.shared.grow_with_load(self.lane());
     }
 
     /// Looks outside of the worker's own queues: injector, then others.

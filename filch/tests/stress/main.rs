@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use filch::{Builder, Shutdown};
 
+mod hive;
 mod storm;
 
 use storm::{Lanes, Rng, Storm, TellSeed, seed, tasks};

@@ -9,6 +9,8 @@ fn an_open_gate_lets_its_generation_in_and_no_other() {
     assert_eq!(gate.enter(first + 1).err(), Some(Closed::Gone));
     gate.close();
     assert_eq!(gate.enter(first).err(), Some(Closed::Leaving));
+    gate.retire();
+    assert_eq!(gate.enter(first).err(), Some(Closed::Gone));
     let second = gate.open();
     assert_ne!(first, second);
     assert_eq!(gate.enter(first).err(), Some(Closed::Gone));
