@@ -422,7 +422,8 @@ fn post_bodies<B: Body<Output = ()>, F>(
         return Ok(0);
     }
     let refusal = check_lane(shared, B::KIND).err();
-    let refusal = refusal.or_else(|| (!admit(shared, tasks.len())).then_some(PostRefusal::ShutDown));
+    let refusal =
+        refusal.or_else(|| (!admit(shared, tasks.len())).then_some(PostRefusal::ShutDown));
     if let Some(reason) = refusal {
         return Err(PostError { task: tasks, reason });
     }

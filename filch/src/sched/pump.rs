@@ -111,15 +111,23 @@ impl Main {
         // U4.
         shared.close_driver(slot.info.index);
         let (_, closer) = shared.begin()?;
-        Ok(Self { worker: shared.take_main(0), ticket: None, bell, closer })
+        let worker = shared.take_main(0);
+        let mut ticket = None;
+        // U1 holds from the start.
+        if !worker.enter(|| !worker.sees_work() && worker.rests(&mut ticket)) {
+            (bell.callback)();
+        }
+        Ok(Self { worker, ticket, bell, closer })
     }
 
     /// One call (U2).
     pub(crate) fn run(&mut self, budget: Duration) -> Pumped {
         let Self { worker, ticket, bell, .. } = self;
         worker.enter(|| {
-            if let Some(ticket) = ticket.take() {
-                worker.get_up(ticket);
+            match ticket.take() {
+                Some(ticket) => worker.get_up(ticket),
+                // The time between two frames was not spent here.
+                None => worker.since.set(worker.shared().tell_time()),
             }
             worker.frame_end.set(worker.shared().clock.now().checked_add(budget));
             let pumped = worker.pump(ticket);

@@ -495,7 +495,9 @@ impl Shared {
         inner.turn = inner.turn.wrapping_add(1);
         let turn = inner.turn;
         let members: Vec<usize> = (0..inner.places.len())
-            .filter(|&slot| self.crew_of(slot, &inner.places[slot]).is_some_and(|name| name == crew))
+            .filter(|&slot| {
+                self.crew_of(slot, &inner.places[slot]).is_some_and(|name| name == crew)
+            })
             .collect();
         let slot = *members.get(turn % members.len().max(1))?;
         Some(self.id_of_slot(slot))

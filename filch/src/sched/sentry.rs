@@ -87,7 +87,8 @@ pub(crate) fn watch(shared: Arc<Shared>) {
             continue;
         }
         let period = shared.config.sentry_period;
-        let nap = [beats.nap, shared.sentry.alarm_in(shared.clock.now())].into_iter().flatten().min();
+        let nap =
+            [beats.nap, shared.sentry.alarm_in(shared.clock.now())].into_iter().flatten().min();
         match nap {
             Some(nap) => shared.sentry.bed.park_timeout(nap.min(period)),
             None => sim::in_background(|| shared.sentry.bed.park_timeout(period)),

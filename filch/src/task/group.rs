@@ -407,7 +407,9 @@ impl Group {
         members.sweep();
         match member.header().vtable.kind {
             Kind::Job => members.jobs.push(member),
-            Kind::Future | Kind::Pinned | Kind::Posted | Kind::Blocking => members.tasks.push(member),
+            Kind::Future | Kind::Pinned | Kind::Posted | Kind::Blocking => {
+                members.tasks.push(member)
+            }
         }
         // ORDERING: Relaxed, the lock orders it with `cancel`.
         let cancelled = self.cancelled.load(Ordering::Relaxed);

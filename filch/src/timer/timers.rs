@@ -177,11 +177,7 @@ impl Batch {
 impl Timers {
     pub(crate) fn new() -> Self {
         let shelf = Shelf { wheel: Wheel::new(), intake: Intake::Open };
-        Self {
-            nearest: AtomicU64::new(NEVER),
-            len: AtomicUsize::new(0),
-            wheel: Mutex::new(shelf),
-        }
+        Self { nearest: AtomicU64::new(NEVER), len: AtomicUsize::new(0), wheel: Mutex::new(shelf) }
     }
 
     /// How many timers are in the wheel (N7).

@@ -80,7 +80,7 @@ fn a_worker_with_a_pinned_future_stays_and_names_it() {
         let runtime = Builder::new().io_workers(2).compute_workers(1).build().unwrap();
         let worker = runtime.workers()[1].id;
         let (open, gate) = filch::sync::oneshot::channel::<()>();
-        let pinned = runtime.spawn_to(worker, move || async move { drop(gate.await) }).unwrap();
+        let pinned = runtime.spawn_to(worker, move || async move { _ = gate.await }).unwrap();
         match runtime.detach(worker).wait() {
             Err(DetachError::Pinned(tasks)) => {
                 assert_eq!(tasks.iter().map(|task| task.id).collect::<Vec<_>>(), [pinned.id()]);
@@ -155,7 +155,7 @@ fn tasks_and_jobs_that_lie_with_a_worker_that_leaves_run_elsewhere() {
         let ran = Arc::new(AtomicUsize::new(0));
         let count = {
             let ran = ran.clone();
-            move || drop(ran.fetch_add(1, Ordering::SeqCst))
+            move || _ = ran.fetch_add(1, Ordering::SeqCst)
         };
         let (handle, counted) = (runtime.handle(), count.clone());
         leave_after(&runtime, io, move || {
@@ -186,7 +186,7 @@ fn timers_of_a_worker_that_leaves_fire_elsewhere_at_their_time() {
         let worker = runtime.workers()[1].id;
         let ran = Arc::new(AtomicUsize::new(0));
         let (handle, counted) = (runtime.handle(), ran.clone());
-        let count = move || drop(counted.fetch_add(1, Ordering::SeqCst));
+        let count = move || _ = counted.fetch_add(1, Ordering::SeqCst);
         leave_after(&runtime, worker, move || {
             for _ in 0..100 {
                 drop(handle.post_delayed(10 * MS, count.clone()).unwrap());

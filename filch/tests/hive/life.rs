@@ -13,11 +13,12 @@ const MS: Duration = Duration::from_millis(1);
 #[test]
 fn before_it_is_run_a_hive_has_no_threads_and_keeps_posts_of_every_kind() {
     watched(|| {
-        let hive = Builder::new().io_workers(2).compute_workers(1).thread_name("kept").hive().unwrap();
+        let hive =
+            Builder::new().io_workers(2).compute_workers(1).thread_name("kept").hive().unwrap();
         let ran = Arc::new(AtomicUsize::new(0));
         let count = {
             let ran = ran.clone();
-            move || drop(ran.fetch_add(1, Ordering::SeqCst))
+            move || _ = ran.fetch_add(1, Ordering::SeqCst)
         };
         hive.post(count.clone()).unwrap();
         hive.post_batch([count.clone(), count.clone()]).unwrap();
@@ -32,7 +33,8 @@ fn before_it_is_run_a_hive_has_no_threads_and_keeps_posts_of_every_kind() {
         drop(hive.spawn_fn(count));
         assert_eq!(ran.load(Ordering::SeqCst), 0);
         let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-        let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+        let names =
+            tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
         assert_eq!(names.filter(|name| name.starts_with("kept-")).count(), 0);
         hive.request_shutdown(Shutdown::Drain);
         let report = hive.run().unwrap();

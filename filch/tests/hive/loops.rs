@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use filch::{
     Builder, EventCore, EventSource, FdSource, Handle, Interest, NewWorker, PollCore, SourceId,
-    SourceKind, Watcher, WatchRefusal, WorkerId, worker,
+    SourceKind, WatchRefusal, Watcher, WorkerId, worker,
 };
 
 use crate::support::{Books, Entry, receive, until, watched};
@@ -218,7 +218,7 @@ fn watchers_start_and_stop_from_any_thread_and_again() {
         let desk = Desk::new();
         let heard = Arc::new(AtomicUsize::new(0));
         let count = heard.clone();
-        let key = Key(1, move || drop(count.fetch_add(1, Ordering::SeqCst)));
+        let key = Key(1, move || _ = count.fetch_add(1, Ordering::SeqCst));
         let watcher = desk.handle.watch(desk.ui, key).unwrap();
         let (send, others) = mpsc::channel();
         let _other = desk.handle.watch(desk.ui, Key(2, move || send.send(()).unwrap())).unwrap();
@@ -284,20 +284,21 @@ fn descriptors_are_told_as_long_as_they_are_ready_and_a_panic_is_survived() {
         let ui = hive.attach(NewWorker::io().event_core(core)).unwrap();
         let (mut writer, reader) = UnixStream::pair().unwrap();
         let (handle, mut bytes) = (hive.handle(), Vec::new());
-        let source = FdSource::new(reader, Interest::READ, move |mut reader: &UnixStream, event| {
-            assert!(event.is_readable() && !event.is_writable());
-            let mut byte = [0];
-            reader.read_exact(&mut byte).unwrap();
-            bytes.push(byte[0]);
-            match byte[0] {
-                2 => panic!("in a dispatch"),
-                9 => {
-                    assert_eq!(bytes, (0..10).collect::<Vec<u8>>());
-                    handle.request_stop();
+        let source =
+            FdSource::new(reader, Interest::READ, move |mut reader: &UnixStream, event| {
+                assert!(event.is_readable() && !event.is_writable());
+                let mut byte = [0];
+                reader.read_exact(&mut byte).unwrap();
+                bytes.push(byte[0]);
+                match byte[0] {
+                    2 => panic!("in a dispatch"),
+                    9 => {
+                        assert_eq!(bytes, (0..10).collect::<Vec<u8>>());
+                        handle.request_stop();
+                    }
+                    _ => {}
                 }
-                _ => {}
-            }
-        });
+            });
         let _watcher = hive.watch(ui, source).unwrap();
         let typist = std::thread::spawn(move || {
             for byte in 0..10 {

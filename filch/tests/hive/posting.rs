@@ -49,7 +49,7 @@ fn a_post_wakes_one_sleeper_and_a_batch_wakes_one_who_passes_the_rest_on() {
         let ran = Arc::new(AtomicUsize::new(0));
         let count = {
             let ran = ran.clone();
-            move || drop(ran.fetch_add(1, Ordering::SeqCst))
+            move || _ = ran.fetch_add(1, Ordering::SeqCst)
         };
         runtime.post(count.clone()).unwrap();
         assert_eq!(books.woken_by_me(), 1);
@@ -246,7 +246,9 @@ fn delayed_posts_run_when_their_time_has_come_in_the_order_of_their_times() {
         assert!(order.lock().unwrap().is_empty());
         clock.advance(Duration::from_nanos(1));
         until(|| *order.lock().unwrap() == [1]);
-        clock.advance(2 * MS);
+        clock.advance(MS);
+        until(|| *order.lock().unwrap() == [1, 2]);
+        clock.advance(MS);
         until(|| *order.lock().unwrap() == [1, 2, 3]);
         assert_eq!(runtime.snapshot().workers[0].timers, 0);
     });
@@ -368,7 +370,7 @@ fn local_posts_beyond_the_rings_capacity_are_there_for_others() {
             .post_to(first, move || {
                 for _ in 0..100 {
                     let ran = counted.clone();
-                    let count = move || drop(ran.fetch_add(1, Ordering::SeqCst));
+                    let count = move || _ = ran.fetch_add(1, Ordering::SeqCst);
                     worker::post_local(count).unwrap();
                 }
                 // The other worker runs all of them while this one is inside a task.

@@ -17,7 +17,7 @@ const LONG: Duration = Duration::from_secs(100);
 fn counted(hive: Runtime) -> (Pump, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
-    (hive.pump(move || drop(count.fetch_add(1, Ordering::SeqCst))).unwrap(), asked)
+    (hive.pump(move || _ = count.fetch_add(1, Ordering::SeqCst)).unwrap(), asked)
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_frame_ends_with_its_budget_and_asks_for_another_while_work_is_left() {
         let ran = Arc::new(AtomicUsize::new(0));
         for _ in 0..10 {
             let ran = ran.clone();
-            let task = move || drop(ran.fetch_add(1, Ordering::SeqCst));
+            let task = move || _ = ran.fetch_add(1, Ordering::SeqCst);
             pump.handle().post_to(ui, task).unwrap();
         }
         let mut frames = 0;
@@ -152,7 +152,7 @@ fn what_a_frame_leaves_is_taken_by_others_while_the_loop_is_stuck() {
         let task = move || {
             for _ in 0..10 {
                 let ran = counted.clone();
-                handle.post(move || drop(ran.fetch_add(1, Ordering::SeqCst))).unwrap();
+                handle.post(move || _ = ran.fetch_add(1, Ordering::SeqCst)).unwrap();
             }
         };
         pump.handle().post_to(ui, task).unwrap();
@@ -183,7 +183,7 @@ fn dropping_a_pump_drops_every_task_and_finishing_it_drains() {
         let (pump, _) = counted(Builder::new().io_workers(1).hive().unwrap());
         let ran = Arc::new(AtomicUsize::new(0));
         let count = ran.clone();
-        let later = move || drop(count.fetch_add(1, Ordering::SeqCst));
+        let later = move || _ = count.fetch_add(1, Ordering::SeqCst);
         drop(pump.handle().post_delayed(MS, later).unwrap());
         assert!(pump.finish(Shutdown::Drain).unfinished.is_empty());
         assert_eq!(ran.load(Ordering::SeqCst), 1);

@@ -59,7 +59,8 @@ fn post_at_random(hive: &Handle, account: &Account, steps: usize) {
             0 => account.returned(hive.post(account.task(None)).is_err().into()),
             1 => {
                 let tasks: Vec<_> = (0..3).map(|_| account.task(None)).collect();
-                account.returned(hive.post_batch(tasks).map_err(|e| e.task.len()).err().unwrap_or(0));
+                account
+                    .returned(hive.post_batch(tasks).map_err(|e| e.task.len()).err().unwrap_or(0));
             }
             2 => account.returned(hive.post_compute(account.task(None)).is_err().into()),
             3 | 4 => {

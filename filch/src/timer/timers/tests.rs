@@ -43,7 +43,10 @@ fn registered_timer_fires_once_when_due() {
     let (bell, waker) = bell();
     let mut timer = timer();
     assert_eq!(timer.as_mut().poll(&waker), Polled::Idle);
-    assert_eq!(timer.as_mut().register(&timers, 1 << 20, 0, waker.clone()).unwrap(), Registered::Nearest);
+    assert_eq!(
+        timer.as_mut().register(&timers, 1 << 20, 0, waker.clone()).unwrap(),
+        Registered::Nearest
+    );
     assert_eq!(timer.as_mut().poll(&waker), Polled::Waits);
     assert_eq!(fire(&timers, (1 << 20) - 1, 9), (0, Expiry::Done));
     assert_eq!(fire(&timers, 1 << 20, 9), (1, Expiry::Done));
