@@ -177,6 +177,11 @@ impl Handle {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// ```compile_fail,E0599
+    /// let runtime = filch::Builder::new().workers(1).build().unwrap();
+    /// runtime.post_compute_delayed(std::time::Duration::from_millis(1), || ());
+    /// ```
+    ///
     /// # Errors
     /// If the runtime is shutting down or has no compute worker; the task is handed back.
     #[track_caller]
