@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// Every runtime that takes part in the benchmark.
-const RUNTIMES: [&str; 10] = [
+const RUNTIMES: [&str; 12] = [
     "filch",
     "tokio",
     "smol",
@@ -17,6 +17,8 @@ const RUNTIMES: [&str; 10] = [
     "tokio+rayon",
     "tokio+blocking",
     "threads",
+    "rayon-dag",
+    "vec",
 ];
 
 fn filch(args: &[&str]) -> Output {

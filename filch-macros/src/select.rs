@@ -3,7 +3,9 @@
 //! S1. Every future is pinned on the stack of the task, as an `Option` that is emptied when it is ready:
 //!     no allocation, no unsafe code, and nothing is polled twice after its end.
 //! S2. All futures are dropped before a handler of `select!` runs, so it may use what they borrowed.
-//! S3. Who is polled first changes from poll to poll, unless `biased;` says otherwise: by chance in
+//! S3. All conditions are looked at before a future is made, which may borrow what they read. The future
+//!     of a branch that is disabled is not made.
+//! S4. Who is polled first changes from poll to poll, unless `biased;` says otherwise: by chance in
 //!     `select!`, in turn in `join!`. A branch that uses up the budget does not starve the others.
 
 use proc_macro2::{Ident, Span, TokenStream};
@@ -132,10 +134,18 @@ fn numbered(name: &str, count: usize) -> Vec<Ident> {
     (0..count).map(|index| local(&format!("{name}{index}"))).collect()
 }
 
-/// Removes `ref` and `mut` from bindings, for a look at a value by reference.
+/// Removes `ref` and `mut` from bindings and `&` from patterns, for a look at a value by reference: there
+/// the compiler looks through references by itself, and does not take these beside it.
 struct Plain;
 
 impl VisitMut for Plain {
+    fn visit_pat_mut(&mut self, pattern: &mut Pat) {
+        while let Pat::Reference(reference) = pattern {
+            *pattern = (*reference.pat).clone();
+        }
+        syn::visit_mut::visit_pat_mut(self, pattern);
+    }
+
     fn visit_pat_ident_mut(&mut self, pattern: &mut PatIdent) {
         pattern.by_ref = None;
         pattern.mutability = None;
@@ -159,14 +169,16 @@ fn expand_select(select: &Select) -> TokenStream {
     } else {
         quote! { ::filch::sync::__private::start(#count) }
     };
-    let pins = select.branches.iter().zip(&futures).map(|(branch, name)| {
+    let enabled = numbered("enabled", count);
+    let conditions = select.branches.iter().zip(&enabled).filter_map(|(branch, name)| {
+        branch.condition.as_ref().map(|condition| quote! { let #name: bool = #condition; })
+    });
+    let pins = select.branches.iter().zip(&futures).zip(&enabled).map(|((branch, name), enabled)| {
         let future = &branch.future;
         let made =
             quote! { ::std::option::Option::Some(::std::future::IntoFuture::into_future(#future)) };
         let made = match &branch.condition {
-            Some(condition) => {
-                quote! { if #condition { #made } else { ::std::option::Option::None } }
-            }
+            Some(_) => quote! { if #enabled { #made } else { ::std::option::Option::None } },
             None => made,
         };
         quote! { let mut #name = ::std::pin::pin!(#made); }
@@ -201,6 +213,7 @@ fn expand_select(select: &Select) -> TokenStream {
         #[allow(non_camel_case_types)]
         enum #outcome<#(#variants),*> { #(#variants(#variants),)* Nothing }
         let #selected = {
+            #(#conditions)*
             #(#pins)*
             ::std::future::poll_fn(|cx| {
                 #polls

@@ -3,21 +3,19 @@
 
 use std::io;
 
-use filch::io::{AsyncBufReadExt, BufReader};
+use filch::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use filch::net::{TcpListener, TcpStream};
 
 /// Bytes of a request's head at most.
-const MOST: usize = 16 * 1024;
+const MOST: u64 = 16 * 1024;
 
 /// The first line of a request, once its head has come.
 async fn request_line(stream: &TcpStream) -> io::Result<String> {
-    let mut lines = BufReader::new(stream);
-    let (mut first, mut line, mut read) = (String::new(), String::new(), 0);
+    let mut lines = BufReader::new(stream.take(MOST));
+    let (mut first, mut line) = (String::new(), String::new());
     loop {
         line.clear();
-        let count = lines.read_line(&mut line).await?;
-        read += count;
-        if count == 0 || read > MOST {
+        if lines.read_line(&mut line).await? == 0 {
             return Err(io::ErrorKind::InvalidData.into());
         }
         if line.trim_end().is_empty() {

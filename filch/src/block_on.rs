@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 use crate::sched::blocking::{Sleeper, wait_for_group};
 use crate::sched::worker::Worker;
 use crate::spawn;
-use crate::task::context::{self, Frame};
+use crate::task::context::{self, Below, Frame};
 use crate::task::group::{Group, GroupRef, OnPanic, Tracking, guard_user_code};
 
 /// Runs a future on this thread and returns its value once every task that it or its descendants
@@ -80,6 +80,7 @@ pub(crate) fn in_group<T>(
     };
     context::with(|cx| cx.waits.set(cx.waits.get() + 1));
     let result = {
+        let _below = Below::here();
         // SAFETY: X2, `group` outlives the frame.
         let _frame = unsafe { Frame::enter(Arc::as_ptr(&group), ptr::null(), u32::MAX) };
         catch_unwind(AssertUnwindSafe(|| body(&group)))

@@ -199,8 +199,8 @@ pub struct Config {
     /// *guessed*.
     pub blocking_keep_alive: Duration,
     /// How often the sentry looks for stuck workers while somebody runs; at most 10 ms. Default
-    /// 2 ms, *measured*: a worker counts as stuck at the second look, and completions that it holds wait
-    /// until then.
+    /// 2 ms, *measured*: what a stuck worker holds, completions too, waits for the second look, and the
+    /// worker is replaced at the fifth.
     pub sentry_period: Duration,
     /// How many of its oldest tasks a worker with a full ring spills in one go, for any worker of its
     /// lane to take, at most `ring_capacity`. Default `None`, *guessed*: half of `ring_capacity`.

@@ -41,6 +41,8 @@
 //! | borrow from the stack | [`scope()`]: blocks until the last child is gone |
 //! | compute in halves | [`join()`], [`join_many()`], [`join_all()`] |
 //! | compute in loops, sort, scan | [`par`], with rayon's names |
+//! | run a graph of nodes, many times | [`Graph`], [`graph`] |
+//! | take items through stages, many at once | [`Pipeline`] |
 //! | compute from async code | [`cpu()`] |
 //! | call what blocks for long | [`spawn_blocking()`] |
 //! | have jobs with children | [`Job`] |
@@ -66,7 +68,7 @@
 //!
 //! # Not yet
 //!
-//! There is no task graph; signals, processes and standard streams have no futures of their own. I/O is for
+//! Signals, processes and standard streams have no futures of their own. I/O is for
 //! Linux only. There are no cargo features.
 
 extern crate self as filch;
@@ -120,6 +122,10 @@ mod watch;
 
 #[cfg(not(loom))]
 pub mod par;
+
+pub mod graph;
+
+pub mod pipeline;
 
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod fs;
@@ -255,11 +261,15 @@ pub use error::{BuildError, ConfigError};
 #[cfg(not(loom))]
 pub use fork::{Joined, join, join_all, join_many};
 #[cfg(not(loom))]
+pub use graph::Graph;
+#[cfg(not(loom))]
 pub use group::{Group, GroupFuture, group};
 #[cfg(not(loom))]
 pub use hive::Detach;
 #[cfg(not(loom))]
 pub use observe::Counts;
+#[cfg(not(loom))]
+pub use pipeline::Pipeline;
 #[cfg(not(loom))]
 pub use post::{PostError, PostRefusal};
 #[cfg(not(loom))]

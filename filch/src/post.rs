@@ -522,7 +522,9 @@ impl<F: FnOnce() -> T, T> Future for Delayed<F> {
             Polled::Fired => Poll::Ready(()),
             Polled::Waits => Poll::Pending,
             Polled::Idle => crate::spawn::current(|shared, _, _| {
-                shared.register_timer(timer, at, cx.waker().clone(), preference)
+                let registered = shared.register_timer(timer, at, cx.waker().clone(), preference);
+                // `None` where the runtime gave up on its tasks (O1): it is dropped with the others.
+                registered.unwrap_or(Poll::Pending)
             }),
         };
         match due {

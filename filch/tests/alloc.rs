@@ -63,3 +63,26 @@ fn a_stolen_half_allocates_nothing_in_its_thief() {
     });
     assert_eq!(runtime.block_on(job), 0);
 }
+
+/// A long run of a pipeline allocates no more than a short one.
+#[test]
+fn tokens_of_a_pipeline_allocate_nothing() {
+    let runtime = filch::Builder::new().workers(1).build().unwrap();
+    let job = runtime.spawn_fn(|| {
+        let count = |tokens: u64| {
+            let mut sum = 0;
+            let mut pipeline = filch::Pipeline::new(16)
+                .items(0..tokens)
+                .parallel(|x| [x, x + 1])
+                .serial(|[a, b]| a ^ b)
+                .for_each(|x| sum += x);
+            let before = ALLOCATIONS.get();
+            assert_eq!(pipeline.run().unwrap(), tokens);
+            ALLOCATIONS.get() - before
+        };
+        count(1_000);
+        (count(1_000), count(100_000))
+    });
+    let (short, long) = runtime.block_on(job);
+    assert_eq!(short, long);
+}

@@ -62,6 +62,7 @@ const TABLE: &[(&str, Knows)] = &[
     ("cpu", All),
     ("par", All),
     ("graph", All),
+    ("pipeline", All),
     ("time", All),
     ("net", All),
     ("fs", All),

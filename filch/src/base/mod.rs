@@ -5,6 +5,8 @@ pub(crate) mod barrier;
 pub(crate) mod clock;
 pub(crate) mod cpus;
 pub(crate) mod parker;
+#[cfg(not(loom))]
+pub(crate) mod prefetch;
 pub(crate) mod rng;
 pub(crate) mod shim;
 pub(crate) mod sim;

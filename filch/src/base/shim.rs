@@ -18,6 +18,9 @@ pub(crate) use loom::{
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
+#[cfg(loom)]
+pub(crate) use loom::thread::yield_now;
+
 /// Lets another thread of the simulation, if this is one, or of the system go first.
 #[cfg(not(loom))]
 pub(crate) fn yield_now() {

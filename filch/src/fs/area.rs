@@ -37,6 +37,11 @@ pub(super) unsafe trait Area: Send + Unpin + 'static {
     /// How many bytes there are to fill or to write.
     fn len(&self) -> usize;
 
+    /// Whether a request for what is left after the first `done` bytes asks for a part of it only.
+    fn is_cut(&self, done: usize) -> bool {
+        self.len() - done > MOST
+    }
+
     /// What is left after the first `done` bytes. `offset` is where that goes.
     fn request(&mut self, fd: RawFd, done: usize, offset: u64) -> FileRequest;
 
@@ -197,6 +202,10 @@ unsafe impl<B: IoBufMut + Unpin> Area for ReadMany<B> {
 
     fn len(&self) -> usize {
         self.0.buffers.iter().map(IoBufMut::bytes_total).sum()
+    }
+
+    fn is_cut(&self, done: usize) -> bool {
+        self.len() - done > MOST || self.0.buffers.len() > MOST_VECTORS
     }
 
     fn request(&mut self, fd: RawFd, done: usize, offset: u64) -> FileRequest {

@@ -3,6 +3,7 @@
 //! K1. What a request points to is kept, on the heap, until the answer has come, whether anybody waits for
 //!     it or not.
 //! K2. An abandoned request runs to its end; a descriptor that it opens then is closed.
+//! K3. If others have to wait for the end of an abandoned request, `Kept` sees to that.
 
 use std::ffi::CString;
 use std::io;
@@ -10,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::handle::Handle;
 use crate::io::descriptor::Descriptor;
 use crate::io::driver::Cancel;
 use crate::io::engine::Engine;
@@ -20,13 +22,23 @@ use crate::io::slots::{Completion, Late};
 use crate::io::sys;
 use crate::spawn::spawn_blocking;
 
+/// What a request points to, kept until the answer has come (K1).
+pub(super) trait Kept: Send + Unpin + 'static {
+    /// Nobody waits for the answer any more, which is still to come (K3).
+    fn abandoned(&mut self) {}
+}
+
+impl Kept for CString {}
+impl Kept for (CString, CString) {}
+impl Kept for Arc<Handle> {}
+
 struct Ask<K> {
     request: FileRequest,
     kept: K,
 }
 
 // SAFETY: K1, by the promise to `ask`; the late one keeps the same.
-unsafe impl<K: Send + Unpin + 'static> Operation for Ask<K> {
+unsafe impl<K: Kept> Operation for Ask<K> {
     type Output = (Completion, K);
 
     fn request(&mut self) -> Request {
@@ -41,7 +53,8 @@ unsafe impl<K: Send + Unpin + 'static> Operation for Ask<K> {
         (completion, self.kept)
     }
 
-    fn into_late(self) -> Box<dyn Late> {
+    fn into_late(mut self) -> Box<dyn Late> {
+        self.kept.abandoned();
         Box::new(self)
     }
 
@@ -67,7 +80,7 @@ impl<K: Send> Late for Ask<K> {
 ///
 /// # Safety
 /// * What the request points to is owned by `kept`, on the heap, and so is its descriptor.
-pub(super) async unsafe fn ask<K: Send + Unpin + 'static>(
+pub(super) async unsafe fn ask<K: Kept>(
     engine: &Arc<Engine>,
     request: FileRequest,
     mut kept: K,

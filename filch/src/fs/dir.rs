@@ -25,6 +25,16 @@ const AHEAD: usize = 64;
 
 /// Makes a directory.
 ///
+/// ```
+/// # let dir = std::env::temp_dir().join(format!("filch-mkdir-{}", std::process::id()));
+/// # filch::block_on(async {
+/// filch::fs::create_dir(&dir).await?;
+/// let again = filch::fs::create_dir(&dir).await.unwrap_err();
+/// assert_eq!(again.kind(), std::io::ErrorKind::AlreadyExists);
+/// filch::fs::remove_dir(&dir).await?;
+/// # std::io::Result::Ok(()) }).unwrap();
+/// ```
+///
 /// # Errors
 /// If the name is taken, there is no directory to make it in, or the system refuses.
 pub async fn create_dir(path: impl AsRef<Path>) -> io::Result<()> {
@@ -48,7 +58,7 @@ pub async fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     DirBuilder::new().recursive(true).create(path).await
 }
 
-/// Removes a directory with all that is in it; links are removed, not followed.
+/// Removes a directory with all that is in it; links are removed, not followed. See [`create_dir_all`].
 ///
 /// # Errors
 /// If there is none, or the system refuses; some may be gone then.
@@ -209,6 +219,27 @@ impl ReadDir {
                 }
             }
         }
+    }
+}
+
+/// The entries, as [`ReadDir::next_entry`] gives them.
+///
+/// ```
+/// use futures_lite::StreamExt;
+/// # filch::block_on(async {
+/// let mut entries = filch::fs::read_dir(".").await?;
+/// let mut found = false;
+/// while let Some(entry) = entries.next().await {
+///     found |= entry?.file_name() == "Cargo.toml";
+/// }
+/// assert!(found);
+/// # std::io::Result::Ok(()) }).unwrap();
+/// ```
+impl futures_lite::Stream for ReadDir {
+    type Item = io::Result<DirEntry>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_next_entry(cx).map(Result::transpose)
     }
 }
 

@@ -1,14 +1,15 @@
 //! Files as users see them.
 
 use std::fmt;
-use std::fs::Permissions;
+use std::fs::{FileTimes, Permissions};
 use std::io::{self, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::area::{ReadMany, ReadOne, WriteMany, WriteOne};
-use super::ask::{ask, offload};
+use super::ask::{Kept, ask, offload};
 use super::handle::{Handle, Position, Turn};
 use super::metadata::{Metadata, Subject};
 use super::open::OpenOptions;
@@ -22,7 +23,8 @@ use crate::net::engine_here;
 /// An open file.
 ///
 /// All methods take `&self`. Reads and writes at an offset go beside each other, as many as there are;
-/// those without one take turns at the cursor, which clones share. What is in memory is read at once:
+/// those without one take turns at the cursor, which clones share: one that has begun, and is neither
+/// polled nor dropped, keeps its turn. What is in memory is read at once:
 /// such a read never leaves its thread. Dropping the last handle closes the file.
 ///
 /// The position that the kernel keeps for a descriptor is not that of the cursor: who uses
@@ -61,6 +63,13 @@ impl File {
 
     /// Opens a file to read from it.
     ///
+    /// ```
+    /// # filch::block_on(async {
+    /// let file = filch::fs::File::open("Cargo.toml").await?;
+    /// assert_eq!(file.read(vec![0; 9]).await.1, b"[package]");
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// If there is none, or the system refuses.
     pub async fn open(path: impl AsRef<Path>) -> io::Result<Self> {
@@ -69,6 +78,16 @@ impl File {
 
     /// Opens a file to write to it: an empty one, whatever was there.
     ///
+    /// ```
+    /// # let path = std::env::temp_dir().join(format!("filch-create-{}", std::process::id()));
+    /// # filch::block_on(async {
+    /// let file = filch::fs::File::create(&path).await?;
+    /// file.write_all("text").await.0?;
+    /// assert_eq!(filch::fs::read(&path).await?, b"text");
+    /// filch::fs::remove_file(&path).await?;
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// If the system refuses.
     pub async fn create(path: impl AsRef<Path>) -> io::Result<Self> {
@@ -76,6 +95,16 @@ impl File {
     }
 
     /// Makes a file, to read and write.
+    ///
+    /// ```
+    /// use filch::fs::File;
+    /// # let path = std::env::temp_dir().join(format!("filch-new-{}", std::process::id()));
+    /// # filch::block_on(async {
+    /// let file = File::create_new(&path).await?;
+    /// assert!(File::create_new(&path).await.is_err());
+    /// filch::fs::remove_file(&path).await?;
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     /// If it is there already, or the system refuses.
@@ -112,7 +141,8 @@ impl File {
         Handle::new(OwnedFd::from(file), engine_here()).map(Self::from_handle)
     }
 
-    /// The file as std has it, when writes under way have ended. Its position is the cursor's.
+    /// The file as std has it, when writes under way have ended. Its position is the cursor's. What a dropped
+    /// read has taken from a file that cannot seek, such as a pipe, is lost unless it is read before.
     ///
     /// ```
     /// use std::io::Read;
@@ -142,6 +172,15 @@ impl File {
 
     /// Another handle of the same open file: cursor and locks are shared.
     ///
+    /// ```
+    /// # filch::block_on(async {
+    /// let file = filch::fs::File::open("Cargo.toml").await?;
+    /// let clone = file.try_clone().await?;
+    /// file.read_exact(vec![0; 1]).await.0?;
+    /// assert_eq!(clone.read_exact(vec![0; 7]).await.1, b"package");
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// None today; the signature is Tokio's.
     pub async fn try_clone(&self) -> io::Result<Self> {
@@ -154,6 +193,15 @@ impl File {
     /// Reads from an offset into the buffer; fewer bytes than the buffer has room for mean the end of the
     /// file. The capacity of a vector is used, and its length set.
     ///
+    /// ```
+    /// # filch::block_on(async {
+    /// let file = filch::fs::File::open("Cargo.toml").await?;
+    /// let (result, buffer) = file.read_at(vec![0; 7], 1).await;
+    /// assert_eq!(&buffer[..result?], b"package");
+    /// assert_eq!(file.read_at(vec![0; 7], 1 << 40).await.0?, 0); // behind the end
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// If the system reports one. The buffer comes back in any case.
     pub fn read_at<B: IoBufMut + Unpin>(&self, buf: B, offset: u64) -> Read<'_, B> {
@@ -161,6 +209,17 @@ impl File {
     }
 
     /// Fills the buffer from an offset.
+    ///
+    /// ```
+    /// # filch::block_on(async {
+    /// let file = filch::fs::File::open("Cargo.toml").await?;
+    /// let (result, buffer) = file.read_exact_at(vec![0; 7], 1).await;
+    /// result?;
+    /// assert_eq!(buffer, b"package");
+    /// let error = file.read_exact_at(vec![0; 7], 1 << 40).await.0.unwrap_err();
+    /// assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof);
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     /// As [`File::read_at`], and `UnexpectedEof` if the file ends before.
@@ -192,13 +251,24 @@ impl File {
 
     /// Writes what the file takes at an offset, which is usually everything.
     ///
+    /// ```
+    /// # let path = std::env::temp_dir().join(format!("filch-write-at-{}", std::process::id()));
+    /// # filch::block_on(async {
+    /// let file = filch::fs::File::create(&path).await?;
+    /// assert_eq!(file.write_at("end", 2).await.0?, 3);
+    /// file.write_all_at("ab", 0).await.0?;
+    /// assert_eq!(filch::fs::read(&path).await?, b"abend");
+    /// filch::fs::remove_file(&path).await?;
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// If the system reports one. The buffer comes back in any case.
     pub fn write_at<B: IoBuf + Unpin>(&self, buf: B, offset: u64) -> Write<'_, B> {
         Write(Transfer::new(&self.handle, WriteOne(buf), Place::At(offset), Extent::Some))
     }
 
-    /// Writes the whole buffer at an offset.
+    /// Writes the whole buffer at an offset; see [`File::write_at`].
     ///
     /// # Errors
     /// As [`File::write_at`]; a part may be written then.
@@ -207,6 +277,16 @@ impl File {
     }
 
     /// Writes several buffers at an offset, one after another, as far as the file takes them.
+    ///
+    /// ```
+    /// # let path = std::env::temp_dir().join(format!("filch-vectored-{}", std::process::id()));
+    /// # filch::block_on(async {
+    /// let file = filch::fs::File::create(&path).await?;
+    /// assert_eq!(file.write_vectored_at(vec!["head", "body"], 1).await.0?, 8);
+    /// assert_eq!(filch::fs::read(&path).await?, b"\0headbody");
+    /// filch::fs::remove_file(&path).await?;
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     /// As [`File::write_at`].
@@ -225,6 +305,14 @@ impl File {
     /// Reads from the cursor into the buffer, and moves the cursor behind; 0 bytes are the end of the
     /// file, unless the buffer has none.
     ///
+    /// ```
+    /// # filch::block_on(async {
+    /// let file = filch::fs::File::open("Cargo.toml").await?;
+    /// assert_eq!(file.read(vec![0; 1]).await.1, b"[");
+    /// assert_eq!(file.read(vec![0; 7]).await.1, b"package");
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// As [`File::read_at`].
     pub fn read<B: IoBufMut + Unpin>(&self, buf: B) -> Read<'_, B> {
@@ -233,6 +321,14 @@ impl File {
 
     /// Fills the buffer from the cursor, and moves the cursor behind.
     ///
+    /// ```
+    /// # filch::block_on(async {
+    /// let file = filch::fs::File::open("Cargo.toml").await?;
+    /// let (result, buffer) = file.read_exact(vec![0; 9]).await;
+    /// assert_eq!((result?, &buffer[..]), (9, &b"[package]"[..]));
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// As [`File::read_exact_at`]; the cursor stays where it was.
     pub fn read_exact<B: IoBufMut + Unpin>(&self, buf: B) -> Read<'_, B> {
@@ -240,6 +336,14 @@ impl File {
     }
 
     /// Reads from the cursor into several buffers, one after another, and moves the cursor behind.
+    ///
+    /// ```
+    /// # filch::block_on(async {
+    /// let file = filch::fs::File::open("Cargo.toml").await?;
+    /// let (result, buffers) = file.read_vectored(vec![vec![0; 1], vec![0; 7]]).await;
+    /// assert_eq!((result?, &buffers[1][..]), (8, &b"package"[..]));
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     /// As [`File::read_at`].
@@ -250,13 +354,25 @@ impl File {
 
     /// Writes what the file takes at the cursor, and moves the cursor behind.
     ///
+    /// ```
+    /// # let path = std::env::temp_dir().join(format!("filch-cursor-{}", std::process::id()));
+    /// # filch::block_on(async {
+    /// let file = filch::fs::File::create(&path).await?;
+    /// assert_eq!(file.write("head").await.0?, 4);
+    /// file.write_all("body").await.0?;
+    /// assert_eq!(file.write_vectored(vec!["a", "b"]).await.0?, 2);
+    /// assert_eq!(filch::fs::read(&path).await?, b"headbodyab");
+    /// filch::fs::remove_file(&path).await?;
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// As [`File::write_at`].
     pub fn write<B: IoBuf + Unpin>(&self, buf: B) -> Write<'_, B> {
         Write(Transfer::new(&self.handle, WriteOne(buf), Place::Cursor, Extent::Some))
     }
 
-    /// Writes the whole buffer at the cursor, and moves the cursor behind.
+    /// Writes the whole buffer at the cursor, and moves the cursor behind; see [`File::write`].
     ///
     /// # Errors
     /// As [`File::write_at`]; the cursor is behind what was written by then.
@@ -265,7 +381,7 @@ impl File {
     }
 
     /// Writes several buffers at the cursor, one after another, as far as the file takes them, and moves
-    /// the cursor behind.
+    /// the cursor behind; see [`File::write`].
     ///
     /// # Errors
     /// As [`File::write_at`].
@@ -301,13 +417,23 @@ impl File {
 
     /// Moves the cursor to the start.
     ///
+    /// ```
+    /// # filch::block_on(async {
+    /// let file = filch::fs::File::open("Cargo.toml").await?;
+    /// file.read_exact(vec![0; 9]).await.0?;
+    /// assert_eq!(file.stream_position().await?, 9);
+    /// file.rewind().await?;
+    /// assert_eq!(file.stream_position().await?, 0);
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// As [`File::seek`].
     pub async fn rewind(&self) -> io::Result<()> {
         self.seek(SeekFrom::Start(0)).await.map(drop)
     }
 
-    /// Where the cursor is.
+    /// Where the cursor is; see [`File::rewind`].
     ///
     /// # Errors
     /// If the file cannot seek.
@@ -344,30 +470,60 @@ pub(super) fn seek(
 
 /// The file as a whole.
 impl File {
-    async fn ask(&self, request: FileRequest) -> io::Result<()> {
+    /// Has something done with the descriptor, which `kept` holds.
+    async fn ask(&self, request: FileRequest, kept: impl Kept) -> io::Result<()> {
         self.handle.settled().await;
-        let kept = self.handle.clone();
         // SAFETY: K1 of `ask`, it points to nothing, and the descriptor is kept.
         unsafe { ask(&self.handle.engine, request, kept) }.await.0.map(drop)
     }
 
+    async fn sync(&self, extent: SyncExtent) -> io::Result<()> {
+        let request = FileRequest::Sync { fd: self.handle.raw(), extent };
+        self.ask(request, self.handle.clone()).await
+    }
+
     /// Waits until all that was written has reached the device, and what describes the file too.
+    /// Dropped writes are waited for first.
+    ///
+    /// ```
+    /// # let path = std::env::temp_dir().join(format!("filch-sync-{}", std::process::id()));
+    /// # filch::block_on(async {
+    /// let file = filch::fs::File::create(&path).await?;
+    /// file.write_all("kept").await.0?;
+    /// file.sync_all().await?;
+    /// file.sync_data().await?;
+    /// assert_eq!(filch::fs::read(&path).await?, b"kept");
+    /// filch::fs::remove_file(&path).await?;
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     /// If it could not be written. What was lost is not known, and not said again.
     pub async fn sync_all(&self) -> io::Result<()> {
-        self.ask(FileRequest::Sync { fd: self.handle.raw(), extent: SyncExtent::All }).await
+        self.sync(SyncExtent::All).await
     }
 
-    /// Waits until all that was written has reached the device, so that it can be read again.
+    /// Waits until all that was written has reached the device, so that it can be read again; see
+    /// [`File::sync_all`].
     ///
     /// # Errors
     /// As [`File::sync_all`].
     pub async fn sync_data(&self) -> io::Result<()> {
-        self.ask(FileRequest::Sync { fd: self.handle.raw(), extent: SyncExtent::Data }).await
+        self.sync(SyncExtent::Data).await
     }
 
     /// Cuts the file, or extends it by zeros. The cursor stays.
+    ///
+    /// ```
+    /// # let path = std::env::temp_dir().join(format!("filch-cut-{}", std::process::id()));
+    /// # filch::block_on(async {
+    /// let file = filch::fs::File::create(&path).await?;
+    /// file.write_all("long").await.0?;
+    /// file.set_len(2).await?;
+    /// assert_eq!(filch::fs::read(&path).await?, b"lo");
+    /// filch::fs::remove_file(&path).await?;
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     /// If the file was not opened to write, or the system refuses.
@@ -376,10 +532,19 @@ impl File {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         self.handle.changes();
-        self.ask(FileRequest::SetLen { fd: self.handle.raw(), len }).await
+        let cut = Cut { handle: self.handle.clone(), waits: Waits::Future };
+        self.ask(FileRequest::SetLen { fd: self.handle.raw(), len }, cut).await
     }
 
     /// What is known about the file.
+    ///
+    /// ```
+    /// # filch::block_on(async {
+    /// let file = filch::fs::File::open("Cargo.toml").await?;
+    /// let metadata = file.metadata().await?;
+    /// assert!(metadata.is_file() && metadata.len() > 9);
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     /// If the system refuses.
@@ -390,12 +555,84 @@ impl File {
 
     /// Sets who may do what with the file.
     ///
+    /// ```
+    /// # let path = std::env::temp_dir().join(format!("filch-rights-{}", std::process::id()));
+    /// # filch::block_on(async {
+    /// let file = filch::fs::File::create(&path).await?;
+    /// let mut permissions = file.metadata().await?.permissions();
+    /// permissions.set_readonly(true);
+    /// file.set_permissions(permissions).await?;
+    /// assert!(file.metadata().await?.permissions().readonly());
+    /// filch::fs::remove_file(&path).await?;
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// If the system refuses.
     pub async fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
         self.handle.settled().await;
         let handle = self.handle.clone();
         offload(move || borrowed(&handle).set_permissions(permissions)).await
+    }
+
+    /// Sets when the file was last read and written.
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// # let path = std::env::temp_dir().join(format!("filch-times-{}", std::process::id()));
+    /// # filch::block_on(async {
+    /// let file = filch::fs::File::create(&path).await?;
+    /// let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+    /// file.set_modified(then).await?;
+    /// assert_eq!(file.metadata().await?.modified()?, then);
+    /// filch::fs::remove_file(&path).await?;
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub async fn set_times(&self, times: FileTimes) -> io::Result<()> {
+        self.handle.settled().await;
+        let handle = self.handle.clone();
+        offload(move || borrowed(&handle).set_times(times)).await
+    }
+
+    /// Sets when the file was last written; see [`File::set_times`].
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub async fn set_modified(&self, time: SystemTime) -> io::Result<()> {
+        self.set_times(FileTimes::new().set_modified(time)).await
+    }
+}
+
+/// A change of length under way. Abandoned, it ends before any later operation begins (D5 of `handle`).
+struct Cut {
+    handle: Arc<Handle>,
+    waits: Waits,
+}
+
+/// Who waits for a change of length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    Future,
+    /// Whoever comes next.
+    Next,
+}
+
+impl Kept for Cut {
+    fn abandoned(&mut self) {
+        self.waits = Waits::Next;
+        self.handle.abandoned.add();
+    }
+}
+
+impl Drop for Cut {
+    fn drop(&mut self) {
+        self.handle.changes();
+        if self.waits == Waits::Next {
+            self.handle.abandoned.finish();
+        }
     }
 }
 
@@ -404,6 +641,15 @@ pub(super) fn borrowed(handle: &Handle) -> std::mem::ManuallyDrop<std::fs::File>
     use std::os::fd::FromRawFd;
     // SAFETY: the handle keeps it open, and it is not closed here.
     std::mem::ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(handle.raw()) })
+}
+
+impl TryFrom<std::fs::File> for File {
+    type Error = io::Error;
+
+    /// As [`File::from_std`].
+    fn try_from(std: std::fs::File) -> io::Result<Self> {
+        Self::from_std(std)
+    }
 }
 
 impl AsFd for File {

@@ -8,8 +8,8 @@
 //!     writes that append, after which the cursor follows it.
 //! D4. What a dropped read took from something that cannot seek lies in the stash, and is read first.
 //! D5. An operation on the file starts when no abandoned write is unfinished (`settled`).
-//! D6. Whatever may change the file through this handle first moves `version`: what was read ahead under an
-//!     older one is not handed out.
+//! D6. Whatever may change the file through this handle moves `version`, before it begins and when it has
+//!     ended: what was read ahead under an older one is not handed out.
 //!
 //! Not here: reads and writes (`transfer`).
 
@@ -157,7 +157,7 @@ impl Handle {
         std::future::poll_fn(|cx| self.poll_turn(cx)).await
     }
 
-    /// The file may change from now on (D6).
+    /// The file may change from now on, or has (D6).
     pub(super) fn changes(&self) {
         // ORDERING: Relaxed, who reads afterwards comes after this by its own means.
         self.version.fetch_add(1, Ordering::Relaxed);

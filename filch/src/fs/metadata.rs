@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::ask::ask;
+use super::ask::{Kept, ask};
 use super::handle::Handle;
 use crate::io::engine::Engine;
 use crate::io::files::FileRequest;
@@ -46,6 +46,8 @@ pub(super) enum Subject {
     Path(CString, Follow),
     Open(Arc<Handle>),
 }
+
+impl Kept for (Subject, Box<libc::statx>) {}
 
 /// Whether the last part of a path is followed, if it is a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,6 +7,8 @@
 //! What is in memory is read at once, on the thread that asks. Everything else is left to the kernel's ring,
 //! or where there is none, or it has no such operation, to threads that may block.
 //!
+//! No operation tells of a signal: what is interrupted (`EINTR`) is done again.
+//!
 //! | file | question it answers |
 //! | --- | --- |
 //! | `file`, `open` | what do users see? |

@@ -35,6 +35,15 @@ async fn on_paths(
 
 /// Removes a file.
 ///
+/// ```
+/// # let path = std::env::temp_dir().join(format!("filch-remove-{}", std::process::id()));
+/// # filch::block_on(async {
+/// filch::fs::write(&path, "text").await?;
+/// filch::fs::remove_file(&path).await?;
+/// assert!(!filch::fs::exists(&path).await);
+/// # std::io::Result::Ok(()) }).unwrap();
+/// ```
+///
 /// # Errors
 /// If there is none, or the system refuses.
 pub async fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
@@ -42,6 +51,15 @@ pub async fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
 }
 
 /// Removes an empty directory.
+///
+/// ```
+/// # let path = std::env::temp_dir().join(format!("filch-rmdir-{}", std::process::id()));
+/// # filch::block_on(async {
+/// filch::fs::create_dir(&path).await?;
+/// filch::fs::remove_dir(&path).await?;
+/// assert!(filch::fs::remove_dir(&path).await.is_err());
+/// # std::io::Result::Ok(()) }).unwrap();
+/// ```
 ///
 /// # Errors
 /// If it is not empty, there is none, or the system refuses.
@@ -75,6 +93,19 @@ pub async fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<
 }
 
 /// Gives a file a second name.
+///
+/// ```
+/// use std::os::unix::fs::MetadataExt;
+/// # let path = std::env::temp_dir().join(format!("filch-link-{}", std::process::id()));
+/// # let second = path.with_extension("second");
+/// # filch::block_on(async {
+/// filch::fs::write(&path, "text").await?;
+/// filch::fs::hard_link(&path, &second).await?;
+/// assert_eq!(filch::fs::metadata(&second).await?.nlink(), 2);
+/// # filch::fs::remove_file(&path).await?;
+/// # filch::fs::remove_file(&second).await?;
+/// # std::io::Result::Ok(()) }).unwrap();
+/// ```
 ///
 /// # Errors
 /// If there is no such file, the name is taken, or the system refuses.
@@ -114,13 +145,20 @@ async fn stat(path: &Path, follow: Follow) -> io::Result<Metadata> {
 
 /// What is known about what a path leads to.
 ///
+/// ```
+/// # filch::block_on(async {
+/// assert!(filch::fs::metadata("src").await?.is_dir());
+/// assert!(filch::fs::symlink_metadata("src").await?.is_dir());
+/// # std::io::Result::Ok(()) }).unwrap();
+/// ```
+///
 /// # Errors
 /// If there is nothing, or the system refuses.
 pub async fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     stat(path.as_ref(), Follow::Yes).await
 }
 
-/// What is known about a path itself, even if it is a symbolic link.
+/// What is known about a path itself, even if it is a symbolic link; see [`symlink`].
 ///
 /// # Errors
 /// If there is nothing, or the system refuses.
@@ -148,11 +186,29 @@ pub async fn try_exists(path: impl AsRef<Path>) -> io::Result<bool> {
 }
 
 /// Whether a path is known to lead to something; not, if that cannot be told.
+///
+/// ```
+/// # filch::block_on(async {
+/// assert!(filch::fs::exists("Cargo.toml").await);
+/// assert!(!filch::fs::exists("Cargo.toml/below").await);
+/// # });
+/// ```
 pub async fn exists(path: impl AsRef<Path>) -> bool {
     try_exists(path).await.unwrap_or(false)
 }
 
 /// Sets who may do what with a file.
+///
+/// ```
+/// use std::os::unix::fs::PermissionsExt;
+/// # let path = std::env::temp_dir().join(format!("filch-chmod-{}", std::process::id()));
+/// # filch::block_on(async {
+/// filch::fs::write(&path, "text").await?;
+/// filch::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).await?;
+/// assert_eq!(filch::fs::metadata(&path).await?.permissions().mode() & 0o777, 0o600);
+/// filch::fs::remove_file(&path).await?;
+/// # std::io::Result::Ok(()) }).unwrap();
+/// ```
 ///
 /// # Errors
 /// If there is none, or the system refuses.
@@ -176,7 +232,7 @@ pub async fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     offload(move || std::fs::canonicalize(path)).await
 }
 
-/// Where a symbolic link points to.
+/// Where a symbolic link points to; see [`symlink`].
 ///
 /// # Errors
 /// If it is none, or the system refuses.

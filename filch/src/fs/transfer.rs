@@ -83,9 +83,10 @@ impl Spot {
     }
 }
 
-/// A piece of a transfer, in flight.
-struct Piece<'a, A> {
-    handle: &'a Arc<Handle>,
+/// A piece of a transfer, in flight. It holds the file, and does not borrow it: a future that is
+/// forgotten must not leave the number of a closed descriptor behind.
+struct Piece<A> {
+    handle: Arc<Handle>,
     area: A,
     done: usize,
     offset: u64,
@@ -94,7 +95,7 @@ struct Piece<'a, A> {
 }
 
 // SAFETY: M1 of `area`; the late one keeps the area, and the handle too.
-unsafe impl<A: Area> Operation for Piece<'_, A> {
+unsafe impl<A: Area> Operation for Piece<A> {
     type Output = (Completion, A, Spot);
 
     fn request(&mut self) -> Request {
@@ -111,7 +112,6 @@ unsafe impl<A: Area> Operation for Piece<'_, A> {
 
     fn into_late(self) -> Box<dyn Late> {
         let Self { handle, area, done, spot, extent, .. } = self;
-        let handle = handle.clone();
         match A::WAY {
             Way::Write => {
                 handle.abandoned.add();
@@ -239,6 +239,7 @@ impl<A: Area> Late for Leftover<A> {
 
 impl<A: Area> Drop for Leftover<A> {
     fn drop(&mut self) {
+        self.handle.changes();
         self.spot.move_on(&self.handle, Way::Write, self.done);
         drop(self.spot.turn.take());
         self.handle.abandoned.finish();
@@ -285,7 +286,7 @@ pub(super) struct Transfer<'a, A: Area> {
 enum Stage<'a, A: Area> {
     /// Not a byte yet.
     Start(A),
-    Flying(Op<'a, Piece<'a, A>>),
+    Flying(Op<'a, Piece<A>>),
     Over,
 }
 
@@ -378,6 +379,10 @@ impl<'a, A: Area> Transfer<'a, A> {
             Err(_) if self.done > 0 && (self.cancelled || self.extent == Extent::Some) => {
                 return Some(Ok(self.done));
             }
+            // Only a cancelled one is not begun anew.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                return Some(Err(io::Error::from_raw_os_error(libc::ECANCELED)));
+            }
             Err(error) => return Some(Err(error)),
         };
         self.done += count;
@@ -410,7 +415,8 @@ impl<'a, A: Area> Transfer<'a, A> {
             Ok(offset) => offset,
             Err(error) => return Err((error, area, spot)),
         };
-        let piece = Piece { handle, area, done: self.done, offset, spot, extent: self.extent };
+        let (done, extent) = (self.done, self.extent);
+        let piece = Piece { handle: handle.clone(), area, done, offset, spot, extent };
         let mut op = Op::new(&handle.engine, piece);
         if self.cancelled {
             op.cancel();
@@ -422,7 +428,10 @@ impl<'a, A: Area> Transfer<'a, A> {
     /// Hands the result out.
     fn end(&self, result: io::Result<usize>, area: A, spot: &Spot) -> Poll<Outcome<A>> {
         match (A::WAY, &result) {
-            (Way::Write, _) => spot.move_on(self.handle, Way::Write, self.done),
+            (Way::Write, _) => {
+                self.handle.changes();
+                spot.move_on(self.handle, Way::Write, self.done);
+            }
             (Way::Read, Ok(count)) => spot.move_on(self.handle, Way::Read, *count),
             (Way::Read, Err(_)) => {
                 let cannot_seek = self.handle.position == Position::None && self.done > 0;
@@ -471,7 +480,8 @@ impl<'a, A: Area> Transfer<'a, A> {
         let Stage::Flying(op) = &mut self.stage else { unreachable!("set by `fly`") };
         let (completion, mut area, spot) = ready!(Pin::new(op).poll(cx));
         self.stage = Stage::Over;
-        let ended = self.advance(completion.result, &mut area, Short::IsAll);
+        let short = if area.is_cut(self.done) { Short::MayBeMore } else { Short::IsAll };
+        let ended = self.advance(completion.result, &mut area, short);
         Poll::Ready((area, spot, ended))
     }
 }
@@ -482,7 +492,7 @@ type Landed<A> = (A, Spot, Option<io::Result<usize>>);
 /// What fewer bytes than asked for mean, if it is not the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Short {
-    /// More may be there that is not in memory.
+    /// More may be there: not in memory, or not asked for.
     MayBeMore,
     IsAll,
 }

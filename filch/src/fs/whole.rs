@@ -24,7 +24,12 @@ pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     // Just opened, its length is in memory. One byte more, to see the end without another look.
     let known = borrowed(file.handle()).metadata().map_or(0, |metadata| metadata.len());
     let mut bytes = Vec::new();
-    bytes.try_reserve_exact(usize::try_from(known).unwrap_or(usize::MAX).saturating_add(1))?;
+    bytes.try_reserve_exact(match usize::try_from(known).unwrap_or(usize::MAX) {
+        // Not known: some files of the system's tell all in the first read, as far as it reaches, and
+        // nothing in the next.
+        0 => FIRST,
+        known => known.saturating_add(1),
+    })?;
     loop {
         if bytes.capacity() - bytes.len() < FIRST.min(bytes.len() + 1) {
             bytes.try_reserve(FIRST)?;

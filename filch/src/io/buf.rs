@@ -214,7 +214,7 @@ impl<B: IoBuf> Slice<B> {
             Bound::Unbounded => 0,
         };
         let end = match range.end_bound() {
-            Bound::Included(&last) => Some(last + 1),
+            Bound::Included(&last) => last.checked_add(1),
             Bound::Excluded(&end) => Some(end),
             Bound::Unbounded => None,
         };

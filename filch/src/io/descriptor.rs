@@ -4,6 +4,8 @@
 //!     abandoned ones, hold it: its number means the same to the kernel until their last
 //!     completion.
 //! H2. It is registered for readiness at its first use that needs it, and until it is closed.
+//! H3. A read of fewer bytes than asked for has emptied a socket, unless it is one within the host: those
+//!     stop where the other side has passed a descriptor along, whatever is behind.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -16,15 +18,28 @@ use super::fake;
 use super::readiness::{Direction, Look, Readiness};
 use super::request::Request;
 use super::slots::{CANCELED, Completion};
+use super::sys;
 use crate::base::shim::Mutex;
 
+/// Alone on its cache line, as `Readiness` is.
+#[repr(align(64))]
 pub(crate) struct Descriptor {
     fd: OwnedFd,
     engine: Arc<Engine>,
     kind: Kind,
     /// H2. Set under `registers`.
-    source: OnceLock<Source>,
+    source: OnceLock<(Source, Short)>,
     registers: Mutex<()>,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Descriptor>() == 64);
+
+/// What fewer bytes than asked for mean (H3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Short {
+    IsAll,
+    MayBeMore,
 }
 
 impl Descriptor {
@@ -54,17 +69,20 @@ impl Descriptor {
         self.kind == Kind::Epoll
     }
 
-    fn readiness(&self) -> io::Result<&Readiness> {
-        if let Some(source) = self.source.get() {
-            return Ok(&source.readiness);
+    fn readiness(&self) -> io::Result<(&Readiness, Short)> {
+        if let Some((source, short)) = self.source.get() {
+            return Ok((&source.readiness, *short));
         }
         let _first = self.registers.lock().unwrap_or_else(PoisonError::into_inner);
         if self.source.get().is_none() {
             let fresh = self.engine.register(self.raw())?;
-            let set = self.source.set(fresh);
+            let within_host = sys::domain(self.raw()) == libc::AF_UNIX;
+            let short = if within_host { Short::MayBeMore } else { Short::IsAll };
+            let set = self.source.set((fresh, short));
             debug_assert!(set.is_ok(), "set under the lock");
         }
-        Ok(&self.source.get().expect("set above").readiness)
+        let (source, short) = self.source.get().expect("set above");
+        Ok((&source.readiness, *short))
     }
 
     /// Performs a request that does not block, when the descriptor is ready for it.
@@ -94,8 +112,8 @@ impl Descriptor {
         mut call: impl FnMut() -> (i32, bool),
     ) -> Poll<Completion> {
         let done = |result| Poll::Ready(Completion { result, flags: 0 });
-        let readiness = match self.readiness() {
-            Ok(readiness) => readiness,
+        let (readiness, means) = match self.readiness() {
+            Ok(found) => found,
             Err(error) => return done(-error.raw_os_error().unwrap_or(libc::ECANCELED)),
         };
         loop {
@@ -107,7 +125,7 @@ impl Descriptor {
                     (result, _) if result == -libc::EAGAIN => readiness.clear(direction, seen),
                     (result, _) if result == -libc::EINTR => {}
                     (result, short) => {
-                        if short {
+                        if short && means == Short::IsAll {
                             readiness.clear_short(direction, seen);
                         }
                         return done(result);
@@ -126,7 +144,7 @@ impl AsFd for Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        if let Some(source) = self.source.get() {
+        if let Some((source, _)) = self.source.get() {
             self.engine.unregister(self.raw(), source);
         }
         if self.kind == Kind::Fake {

@@ -12,23 +12,25 @@
 //!     Only then is the ring closed.
 //! V6. In a simulation the thread sleeps on its bed also while operations are in flight, until the next
 //!     of them is due or the network rings.
+//! V7. Who visits a driver that is another's is counted while it is in the kernel with the driver's
+//!     descriptor; that is closed when none of them is there any more, so its number means the same.
 //!
-//! Not here: which driver an operation goes to (`engine`), when it is visited (`sched/worker.rs`).
+//! Not here: what it is asked for (`driver/operations.rs`), how it stops (`driver/end.rs`), which driver an
+//! operation goes to (`engine`), when it is visited (`sched/worker.rs`).
 
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::{Arc, OnceLock, PoisonError};
-use std::task::{Wake, Waker};
+use std::task::Wake;
 use std::time::{Duration, Instant};
 
 use self::backend::{Backend, Intake, State};
+pub(crate) use self::end::Ending;
+pub(crate) use self::operations::{Cancel, Performer};
 use super::batch::Batch;
-use super::buffers::Pool;
-use super::epoll::{self, Epoll, SourceKey};
+use super::epoll::{self, Epoll};
 use super::fake::Fake;
-use super::readiness::Readiness;
-use super::request::Request;
-use super::slots::{Abandoned, CANCELED, Completion, Dispose, Key, Late, Next, Polled, Slots};
+use super::slots::Slots;
 use super::sys;
 use super::uring::{Mode, Plan, Uring};
 use super::wake::{Lain, Place, WakeWord};
@@ -37,6 +39,10 @@ use crate::base::shim::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::base::sim;
 
 mod backend;
+mod end;
+mod operations;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 /// Completions that one visit tells at most; the rest wait for the next. Guessed.
 const BUDGET: usize = 256;
@@ -48,9 +54,6 @@ const CROWD: usize = 4;
 /// How long ago the owner's last visit may be if it is to come again soon, in ns: three times the age
 /// at which completions are due. Guessed.
 const MOMENT: u64 = 300_000;
-
-/// How long an end waits for the kernel before it asks to cancel again. Guessed.
-const CANCEL_AGAIN: Duration = Duration::from_millis(10);
 
 /// `IORING_ENTER_GETEVENTS` and `IORING_ENTER_EXT_ARG`.
 const GETEVENTS: u32 = 1 << 0;
@@ -100,14 +103,6 @@ pub(crate) enum Tasks {
     Many,
 }
 
-/// Who performs an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Performer {
-    Ring,
-    /// A call on a thread that may block, made by the engine: the driver only knows of it.
-    Call,
-}
-
 /// Why a driver did not take an operation.
 #[derive(Debug)]
 pub(crate) enum Refused {
@@ -115,17 +110,6 @@ pub(crate) enum Refused {
     Closed,
     /// It cannot be opened.
     Failed(io::Error),
-}
-
-/// How a driver stops.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// For good (V5).
-    Close,
-    /// Its thread ends; operations move elsewhere (O5 of `slots`).
-    Evacuate,
-    /// As `Evacuate`, of a regular worker that leaves: nothing comes here until another has its place.
-    Leave,
 }
 
 impl Driver {
@@ -143,6 +127,7 @@ impl Driver {
                 slots: Slots::default(),
                 backend: Backend::Unopened,
                 intake: Intake::Open,
+                visitors: 0,
             }),
         }
     }
@@ -286,279 +271,58 @@ impl Driver {
     }
 }
 
-/// Operations.
-impl Driver {
-    /// Queues a request. `waker` is woken by its completion.
-    ///
-    /// # Safety
-    /// What the request points to is kept until the last completion: by the future that polls the key,
-    /// or by what it leaves behind in `abandon` (O1 of `slots`).
-    pub(crate) unsafe fn start(
-        self: &Arc<Self>,
-        caller: Caller,
-        kind: Kind,
-        request: &Request,
-        performer: Performer,
-        waker: Waker,
-    ) -> Result<Key, Refused> {
-        let mut state = self.open(self.lock(), kind)?;
-        let State { slots, backend, .. } = &mut *state;
-        let key = slots.insert(waker);
-        if let Request::SendUncopied { fd, .. } = *request {
-            slots.set_uncopied(key, fd);
-        }
-        if performer == Performer::Ring {
-            backend.start(request, key);
-        }
-        self.count(&state);
-        drop(state);
-        self.wake_if(caller);
-        Ok(key)
-    }
-
-    /// As `start`, of an operation that nobody waits for: `late` keeps what it needs, and takes its
-    /// result. It is given back if the driver does not take it.
-    ///
-    /// # Safety
-    /// What the request points to is kept by `late`.
-    pub(crate) unsafe fn start_orphan(
-        self: &Arc<Self>,
-        caller: Caller,
-        kind: Kind,
-        request: &Request,
-        performer: Performer,
-        late: Box<dyn Late>,
-    ) -> Result<Key, Box<dyn Late>> {
-        let Ok(mut state) = self.open(self.lock(), kind) else { return Err(late) };
-        let State { slots, backend, .. } = &mut *state;
-        let key = slots.insert_orphan(late);
-        if performer == Performer::Ring {
-            backend.start(request, key);
-        }
-        self.count(&state);
-        drop(state);
-        self.wake_if(caller);
-        Ok(key)
-    }
-
-    /// As `start`, of an operation with many completions.
-    ///
-    /// # Safety
-    /// The descriptor stays open until the stream has ended.
-    pub(crate) unsafe fn start_stream(
-        self: &Arc<Self>,
-        caller: Caller,
-        kind: Kind,
-        request: &Request,
-        cap: usize,
-    ) -> Result<(Key, Option<Arc<Pool>>), Refused> {
-        let mut state = self.open(self.lock(), kind)?;
-        let State { slots, backend, .. } = &mut *state;
-        let pool = match request {
-            Request::RecvMany { .. } => Some(backend.pool().map_err(Refused::Failed)?.clone()),
-            _ => None,
-        };
-        let key = slots.insert_stream(cap);
-        backend.start(request, key);
-        self.count(&state);
-        drop(state);
-        self.wake_if(caller);
-        Ok((key, pool))
-    }
-
-    /// How far an operation is; `waker` is woken when it is over.
-    pub(crate) fn poll(&self, key: Key, waker: &Waker) -> Polled {
-        let mut clone = None;
-        loop {
-            let mut state = self.lock();
-            let polled = state.slots.poll(key, waker, &mut clone);
-            self.count(&state);
-            drop(state);
-            if polled != Polled::WantsWaker {
-                return polled;
-            }
-            clone = Some(waker.clone());
-        }
-    }
-
-    /// The next completion of a stream; `waker` is woken when there is one.
-    pub(crate) fn poll_stream(&self, key: Key, waker: &Waker) -> Next {
-        let mut clone = None;
-        loop {
-            let mut state = self.lock();
-            let next = state.slots.poll_stream(key, waker, &mut clone);
-            self.count(&state);
-            drop(state);
-            if next != Next::WantsWaker {
-                return next;
-            }
-            clone = Some(waker.clone());
-        }
-    }
-
-    /// Asks the kernel to cancel an operation. Its completion comes in any case.
-    pub(crate) fn cancel(&self, caller: Caller, key: Key) {
-        let mut state = self.lock();
-        if state.slots.wish_to_cancel(key) {
-            state.cancel(key);
-            drop(state);
-            self.wake_if(caller);
-        }
-    }
-
-    /// Asks the kernel to end a stream. Its last completion comes in any case.
-    pub(crate) fn stop_stream(&self, caller: Caller, key: Key) {
-        let mut state = self.lock();
-        if state.slots.stop_stream(key) {
-            state.cancel(key);
-            drop(state);
-            self.wake_if(caller);
-        }
-    }
-
-    /// The future of an operation goes; `late` keeps what the kernel may touch.
-    pub(crate) fn abandon(&self, caller: Caller, key: Key, late: Box<dyn Late>, cancel: Cancel) {
-        let mut state = self.lock();
-        let (abandoned, waker) = state.slots.abandon(key, late);
-        let cancels = cancel == Cancel::Yes && matches!(abandoned, Abandoned::InFlight);
-        if cancels {
-            state.cancel(key);
-        }
-        self.count(&state);
-        drop(state);
-        drop(waker);
-        match abandoned {
-            Abandoned::InFlight if cancels => self.wake_if(caller),
-            Abandoned::InFlight => {}
-            Abandoned::Done(late, completion) => late.finish(completion),
-            Abandoned::Never(late) => late.finish(Completion { result: CANCELED, flags: 0 }),
-        }
-    }
-
-    /// The owner of a stream goes; what is unread, and what comes, goes to `dispose`.
-    pub(crate) fn abandon_stream(&self, caller: Caller, key: Key, dispose: Arc<dyn Dispose>) {
-        let mut state = self.lock();
-        let (cancels, unread, wakers) = state.slots.abandon_stream(key, dispose.clone());
-        if cancels {
-            state.cancel(key);
-        }
-        self.count(&state);
-        drop(state);
-        drop(wakers);
-        unread.into_iter().for_each(|completion| dispose.dispose(completion));
-        if cancels {
-            self.wake_if(caller);
-        }
-    }
-
-    /// A request that was performed by a call has ended.
-    pub(crate) fn complete(&self, key: Key, completion: Completion) {
-        let mut batch = Batch::new();
-        let mut state = self.lock();
-        let (told, _) = state.slots.complete(key, completion, &mut batch.wakers);
-        self.count(&state);
-        drop(state);
-        batch.add(told);
-        batch.deliver();
-    }
-}
-
-/// Whether an abandoned operation is cancelled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cancel {
-    Yes,
-    /// It runs to its end.
-    No,
-}
-
-/// Sources of readiness.
-impl Driver {
-    /// Registers a descriptor with the epoll descriptor (E1 of `epoll`).
-    pub(crate) fn add_source(
-        self: &Arc<Self>,
-        fd: RawFd,
-        readiness: Arc<Readiness>,
-    ) -> Result<SourceKey, Refused> {
-        let state = self.lock();
-        let opens = matches!(state.backend, Backend::Unopened);
-        let mut state = self.open(state, Kind::Epoll)?;
-        let Backend::Epoll(epoll) = &mut state.backend else {
-            unreachable!("sources are for drivers that tell readiness")
-        };
-        let key = epoll.add(fd, readiness).map_err(Refused::Failed)?;
-        self.count(&state);
-        drop(state);
-        if opens {
-            // On its bed, the owner would not hear of it.
-            self.ring();
-        }
-        Ok(key)
-    }
-
-    /// Forgets a descriptor that is still open.
-    pub(crate) fn remove_source(&self, fd: RawFd, key: SourceKey) {
-        let mut state = self.lock();
-        if let Backend::Epoll(epoll) = &mut state.backend {
-            let readiness = epoll.remove(fd, key);
-            self.count(&state);
-            drop(state);
-            drop(readiness);
-        }
-    }
-}
-
-/// Workers that come and go (G5 of `engine`).
-impl Driver {
-    /// Takes operations again.
-    pub(crate) fn admit(&self) {
-        self.lock().intake = Intake::Open;
-    }
-
-    /// Takes no operations until somebody looks after it again.
-    pub(crate) fn refuse(&self) {
-        self.lock().intake = Intake::Shut;
-    }
-
-    /// Forgets all descriptors, which are to be registered elsewhere.
-    pub(crate) fn take_sources(&self) -> Vec<(RawFd, Arc<Readiness>)> {
-        let mut state = self.lock();
-        let Backend::Epoll(epoll) = &mut state.backend else { return Vec::new() };
-        let sources = epoll.take_all();
-        self.count(&state);
-        sources
-    }
-}
-
 /// What to do outside of the lock.
 enum Errand {
     Nothing,
     Uring(Plan),
-    Epoll(RawFd),
+    Epoll {
+        fd: RawFd,
+        /// Whether events wait to be told.
+        ready: bool,
+    },
     Fake,
 }
 
 /// Visits and waits.
 impl Driver {
-    fn errand(&self) -> Errand {
+    /// Who is not the owner `leave`s when an errand to the kernel is done (V7).
+    fn errand(&self, caller: Caller) -> Errand {
         let mut state = self.lock();
-        match &mut state.backend {
+        let errand = match &mut state.backend {
             Backend::Uring(uring) => Errand::Uring(uring.plan()),
-            Backend::Epoll(epoll) => Errand::Epoll(epoll.fd()),
-            Backend::Fake(_) => Errand::Fake,
-            Backend::Unopened | Backend::Closed => Errand::Nothing,
+            Backend::Epoll(epoll) => Errand::Epoll { fd: epoll.fd(), ready: epoll.is_ready() },
+            Backend::Fake(_) => return Errand::Fake,
+            Backend::Unopened | Backend::Closed => return Errand::Nothing,
+        };
+        if caller == Caller::Other {
+            state.visitors += 1;
+        }
+        errand
+    }
+
+    /// The errand is done (V7).
+    fn leave(&self, caller: Caller) {
+        if caller == Caller::Other {
+            self.lock().visitors -= 1;
         }
     }
 
     /// Submits what is queued and tells what has completed, without waiting; returns how much. The
     /// caller is the owner, or the sentry while the owner is stuck (V2).
-    pub(crate) fn visit(&self, batch: &mut Batch) -> usize {
+    pub(crate) fn visit(&self, caller: Caller, batch: &mut Batch) -> usize {
         if !self.is_active() {
             return 0;
         }
-        match self.errand() {
+        match self.errand(caller) {
             Errand::Nothing => return 0,
-            Errand::Uring(plan) => self.enter(plan, batch),
-            Errand::Epoll(fd) => self.look(fd, Some(Duration::ZERO), batch),
+            Errand::Uring(plan) => {
+                self.enter(plan, batch);
+                self.leave(caller);
+            }
+            Errand::Epoll { fd, .. } => {
+                self.look(fd, Some(Duration::ZERO), batch);
+                self.leave(caller);
+            }
             Errand::Fake => {
                 self.look_at_fake(batch);
             }
@@ -591,13 +355,12 @@ impl Driver {
 
     fn look(&self, fd: RawFd, timeout: Option<Duration>, batch: &mut Batch) {
         let mut events = std::mem::take(&mut batch.events);
-        epoll::wait(fd, timeout, self.room(), &mut events);
-        if !events.is_empty() {
-            let state = self.lock();
-            if let Backend::Epoll(epoll) = &state.backend {
-                epoll.tell(&events, &mut batch.wakers);
-            }
+        epoll::wait(fd, timeout, &mut events);
+        let mut state = self.lock();
+        if let Backend::Epoll(epoll) = &mut state.backend {
+            epoll.tell(&events, self.room(), &mut batch.wakers);
         }
+        drop(state);
         batch.events = events;
     }
 
@@ -610,17 +373,19 @@ impl Driver {
                 plan.ready || plan.fetch
             }
             Backend::Fake(fake) => fake.due().is_some_and(|due| due <= sim::now()),
-            Backend::Epoll(_) | Backend::Unopened | Backend::Closed => false,
+            Backend::Epoll(epoll) => epoll.is_ready(),
+            Backend::Unopened | Backend::Closed => false,
         }
     }
 
     /// Waits for a completion, a wake or the end of the timeout, and tells what has completed. Only the
     /// owner calls it.
     pub(crate) fn park(&self, timeout: Option<Duration>, batch: &mut Batch) {
-        match self.errand() {
+        match self.errand(Caller::Owner) {
             Errand::Nothing => self.sleep_on_bed(timeout),
             Errand::Uring(plan) => self.sleep_in_ring(plan, timeout, batch),
-            Errand::Epoll(fd) => {
+            Errand::Epoll { fd, ready: true } => self.look(fd, Some(Duration::ZERO), batch),
+            Errand::Epoll { fd, ready: false } => {
                 if self.word.lie_down(Place::Kernel) == Lain::Down {
                     self.look(fd, timeout, batch);
                     self.word.stand_up();
@@ -697,61 +462,6 @@ fn note(result: i32) -> usize {
         io::Error::from_raw_os_error(-result)
     );
     usize::try_from(result).unwrap_or(0)
-}
-
-/// Ends.
-impl Driver {
-    /// Cancels what is in flight, waits for its last completions and closes what was open (V5). The
-    /// caller is the slot's thread, or there is none.
-    pub(crate) fn end(&self, ending: Ending, batch: &mut Batch) {
-        let mut state = self.lock();
-        state.slots.set_evacuating(ending != Ending::Close);
-        state.intake = Intake::Shut;
-        if let Backend::Epoll(epoll) = &mut state.backend
-            && ending == Ending::Close
-        {
-            epoll.close(&mut batch.wakers);
-        }
-        drop(state);
-        batch.deliver();
-        while self.lock().drain(batch) > 0 {
-            batch.deliver();
-        }
-        while let Some(plan) = self.cancel_all(ending) {
-            wait_in_ring(plan, Some(CANCEL_AGAIN));
-            self.lock().reap(BUDGET, batch);
-            batch.deliver();
-        }
-        let mut state = self.lock();
-        state.slots.set_evacuating(false);
-        state.intake = if ending == Ending::Leave { Intake::Shut } else { Intake::Open };
-        let after = match (ending, &state.backend) {
-            (Ending::Close, _) => Backend::Closed,
-            // Sources stay: others look after them while nobody occupies the slot.
-            (Ending::Evacuate, Backend::Epoll(_)) => return,
-            (Ending::Evacuate | Ending::Leave, _) => Backend::Unopened,
-        };
-        let before = std::mem::replace(&mut state.backend, after);
-        self.count(&state);
-        drop(state);
-        drop(before);
-    }
-
-    /// Asks to cancel all that is in flight in a ring; `None` if nothing is.
-    fn cancel_all(&self, ending: Ending) -> Option<Plan> {
-        let mut state = self.lock();
-        let State { slots, backend, .. } = &mut *state;
-        let Backend::Uring(uring) = backend else { return None };
-        if uring.is_quiet() {
-            return None;
-        }
-        slots.in_flight().into_iter().for_each(|key| uring.cancel(key));
-        if ending == Ending::Close {
-            // O7 of `slots`: a peer that does not read would hold up the end.
-            slots.unnoticed().for_each(sys::reset);
-        }
-        Some(uring.plan())
-    }
 }
 
 impl Wake for Driver {

@@ -159,6 +159,7 @@ impl Engine {
         for (fd, readiness) in self.drivers[driver].take_sources() {
             if let Err(error) = self.place_source(None, fd, &readiness) {
                 // Whoever uses it hears that nothing drives it, as at the end of the runtime.
+                readiness.set_place(None);
                 let mut woken = Vec::new();
                 readiness.tell(News::CLOSED, &mut woken);
                 woken.into_iter().for_each(Waker::wake);
@@ -445,7 +446,7 @@ impl Engine {
         for driver in first.into_iter().chain(self.manned_in_turn()) {
             match self.drivers[driver].add_source(fd, readiness.clone()) {
                 Ok(key) => {
-                    readiness.set_place(driver, key.0);
+                    readiness.set_place(Some((driver, key.0)));
                     return Ok(());
                 }
                 Err(Refused::Closed) => refused = Some(Refused::Closed),

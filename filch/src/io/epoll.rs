@@ -20,6 +20,7 @@ use slab::Slab;
 
 use super::readiness::{News, Readiness};
 use super::sys;
+use super::waiting::Waiting;
 
 /// Events that one wait returns at most. Guessed.
 pub(crate) const EVENTS: usize = 256;
@@ -31,6 +32,8 @@ pub(crate) struct Epoll {
     fd: OwnedFd,
     sources: Slab<Source>,
     next_generation: u32,
+    /// Events that were not told yet, without the eventfd's.
+    waiting: Waiting<libc::epoll_event>,
 }
 
 /// A registered descriptor.
@@ -56,7 +59,8 @@ impl Epoll {
         }
         // SAFETY: the descriptor is new and ours.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        let epoll = Self { fd, sources: Slab::new(), next_generation: 0 };
+        let waiting = Waiting::new();
+        let epoll = Self { fd, sources: Slab::new(), next_generation: 0, waiting };
         epoll.control(libc::EPOLL_CTL_ADD, eventfd.as_raw_fd(), libc::EPOLLIN, WAKE)?;
         Ok(epoll)
     }
@@ -84,7 +88,7 @@ impl Epoll {
         self.next_generation = generation.wrapping_add(1);
         let index = self.sources.insert(Source { generation, fd, readiness });
         let data = u64::from(generation) << 32 | index as u64;
-        let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP;
+        let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLPRI;
         if let Err(error) = self.control(libc::EPOLL_CTL_ADD, fd, events, data) {
             self.sources.remove(index);
             return Err(error);
@@ -107,16 +111,24 @@ impl Epoll {
         (u64::from(source.generation) == data >> 32).then_some(index)
     }
 
-    /// Tells sources what a wait has brought (E2).
-    pub(crate) fn tell(&self, events: &Events, woken: &mut Vec<Waker>) {
-        for event in events {
+    /// Whether events wait to be told.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Tells sources what waits have brought (E2), as many of them as there is room for.
+    pub(crate) fn tell(&mut self, events: &Events, room: usize, woken: &mut Vec<Waker>) {
+        for event in events.iter().filter(|event| event.u64 != WAKE) {
+            self.waiting.push(*event);
+        }
+        let mut waiting = std::mem::replace(&mut self.waiting, Waiting::new());
+        waiting.take(room, |event| {
             let (data, bits) = (event.u64, event.events as i32);
-            if data != WAKE
-                && let Some(index) = self.find(data)
-            {
+            if let Some(index) = self.find(data) {
                 self.sources[index].readiness.tell(news(bits), woken);
             }
-        }
+        });
+        self.waiting = waiting;
     }
 
     /// Tells every source that the driver has ended.
@@ -139,21 +151,20 @@ impl Epoll {
 
 fn news(bits: i32) -> News {
     let pick = |mask: i32, news| if bits & mask != 0 { news } else { News::NONE };
-    pick(libc::EPOLLIN | libc::EPOLLPRI, News::READ)
+    pick(libc::EPOLLIN, News::READ)
         .and(pick(libc::EPOLLOUT, News::WRITE))
-        .and(pick(libc::EPOLLRDHUP, News::READ_END))
+        .and(pick(libc::EPOLLRDHUP | libc::EPOLLPRI, News::READ_END))
         .and(pick(libc::EPOLLERR | libc::EPOLLHUP, News::END))
 }
 
 /// Waits for events on the descriptor of an `Epoll`, with or without its owner. `None` is for ever.
-/// Returns at most so many, and nothing if a signal came.
-pub(crate) fn wait(fd: RawFd, timeout: Option<Duration>, most: usize, events: &mut Events) {
+/// Returns nothing if a signal came.
+pub(crate) fn wait(fd: RawFd, timeout: Option<Duration>, events: &mut Events) {
     events.clear();
     events.reserve(EVENTS);
     let spec = timeout.and_then(sys::timespec);
-    let most = most.min(EVENTS) as i32;
     // SAFETY: there is room for `EVENTS` events; the time, if any, lives during the call.
-    let count = unsafe { sys::epoll_wait(fd, events.as_mut_ptr(), most, spec.as_ref()) };
+    let count = unsafe { sys::epoll_wait(fd, events.as_mut_ptr(), EVENTS as i32, spec.as_ref()) };
     // SAFETY: the kernel has filled so many.
     unsafe { events.set_len(usize::try_from(count).unwrap_or(0)) };
 }

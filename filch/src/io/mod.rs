@@ -12,54 +12,53 @@
 //! | `epoll`, `readiness` | how is it waited for where there is no ring? |
 //! | `descriptor` | who keeps a descriptor open? |
 //! | `buffers`, `buf` | whose memory do the bytes go to? |
+//! | `waiting` | what is told first when there is no room for all? |
 //! | `wake` | how is a waiting thread woken? |
 //! | `line` | whose turn is it, and what has to end first? |
 //! | `batch` | what is told when the lock is free? |
 //! | `sys` | which system calls are made? |
-//!
 //! | `copy` | how do bytes get from one stream to another? |
 //!
 //! This leaf knows wakers, never tasks. To write an operation, see `op` and `request`.
 
-#[cfg(not(loom))]
-pub(crate) mod batch;
-#[cfg(not(loom))]
-mod buf;
-#[cfg(not(loom))]
-pub(crate) mod buffers;
-#[cfg(not(loom))]
-mod copy;
-#[cfg(not(loom))]
-pub(crate) mod descriptor;
-#[cfg(not(loom))]
-pub(crate) mod driver;
-#[cfg(not(loom))]
-pub(crate) mod engine;
-#[cfg(not(loom))]
-mod epoll;
-#[cfg(not(loom))]
-pub(crate) mod fake;
-#[cfg(not(loom))]
-pub(crate) mod files;
 pub(crate) mod line;
-#[cfg(not(loom))]
-pub(crate) mod op;
 pub(crate) mod readiness;
-#[cfg(not(loom))]
-pub(crate) mod request;
 pub(crate) mod slots;
-#[cfg(not(loom))]
-pub(crate) mod sys;
-#[cfg(not(loom))]
-pub(crate) mod uring;
 pub(crate) mod wake;
 
+/// What meets the system. Models (loom) know only what is above.
 #[cfg(not(loom))]
-pub use buf::{IoBuf, IoBufMut, Slice};
+#[path = "."]
+mod system {
+    use super::{readiness, slots, wake};
+
+    pub(crate) mod batch;
+    pub(crate) mod buf;
+    pub(crate) mod buffers;
+    pub(crate) mod copy;
+    pub(crate) mod descriptor;
+    pub(crate) mod driver;
+    pub(crate) mod engine;
+    pub(crate) mod epoll;
+    pub(crate) mod fake;
+    pub(crate) mod files;
+    pub(crate) mod op;
+    pub(crate) mod request;
+    pub(crate) mod sys;
+    pub(crate) mod uring;
+    mod waiting;
+}
+
 #[cfg(not(loom))]
-pub use buffers::Chunk;
+pub use system::buf::{IoBuf, IoBufMut, Slice};
 #[cfg(not(loom))]
-pub use copy::{Copied, CopyBidirectional, copy_bidirectional};
+pub use system::buffers::Chunk;
+#[cfg(not(loom))]
+pub use system::copy::{Copied, CopyBidirectional, copy_bidirectional};
+#[cfg(not(loom))]
+pub(crate) use system::{
+    batch, buffers, descriptor, driver, engine, epoll, fake, files, op, request, sys, uring,
+};
 
 /// The traits of streams, and what can be done with any stream: buffers, lines, halves, `copy`.
 ///

@@ -9,14 +9,15 @@
 //! D3. No news is lost: who waits looks again under the lock, and who brings news writes the word
 //!     before it takes the lock.
 //! D4. The end of the driver is news too, and stays. So does the end of the stream: a read that was
-//!     shorter than asked clears what came with its bytes, but must not clear that.
+//!     shorter than asked clears what came with its bytes, but must not clear that. Nor may it where
+//!     an urgent byte is: reads stop before it, whatever is behind.
 //!
 //! Not here: the descriptor, the call.
 
 use std::sync::PoisonError;
 use std::task::Waker;
 
-use crate::base::shim::{AtomicU32, Mutex, Ordering};
+use crate::base::shim::{AtomicU32, AtomicU64, Mutex, Ordering};
 
 #[cfg(all(test, loom))]
 mod model;
@@ -43,7 +44,7 @@ const READ: u32 = 1 << 0;
 const WRITE: u32 = 1 << 1;
 /// The driver has ended (D4).
 const CLOSED: u32 = 1 << 2;
-/// The other side has ended, or the descriptor failed (D4).
+/// The other side has ended, or sent an urgent byte, or the descriptor failed (D4).
 const HUNG_UP: u32 = 1 << 3;
 /// One piece of news (D2).
 const NEWS: u32 = 1 << 4;
@@ -56,7 +57,7 @@ impl News {
     pub(crate) const NONE: Self = Self(0);
     pub(crate) const READ: Self = Self(READ);
     pub(crate) const WRITE: Self = Self(WRITE);
-    /// The other side sends no more.
+    /// The other side sends no more, or has sent an urgent byte.
     pub(crate) const READ_END: Self = Self(READ | HUNG_UP);
     /// The descriptor failed or is shut in both directions.
     pub(crate) const END: Self = Self(READ | WRITE | HUNG_UP);
@@ -98,24 +99,63 @@ pub(crate) enum Look {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen(u32);
 
+/// Alone on its cache line: with a thousand sockets each line of each is fetched for each request.
+#[repr(align(64))]
 pub(crate) struct Readiness {
     word: AtomicU32,
+    /// The driver that the descriptor is registered with, or `NOWHERE`, and its key there. Written and read
+    /// under the lock of moves (G5 of `engine`).
+    driver: AtomicU32,
+    key: AtomicU64,
     waiters: Mutex<Waiters>,
-    /// The driver that the descriptor is registered with, and its key there (G5 of `engine`).
-    place: Mutex<Option<(usize, u64)>>,
 }
 
+/// No driver.
+const NOWHERE: u32 = u32::MAX;
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Readiness>() == 64);
+
+/// Nearly always one for each direction: those lie here, and the others elsewhere.
 #[derive(Default)]
 struct Waiters {
-    read: Vec<Waker>,
-    write: Vec<Waker>,
+    read: Option<Waker>,
+    write: Option<Waker>,
+    #[expect(clippy::box_collection, reason = "a pointer, for the size of it")]
+    others: Option<Box<Vec<(Direction, Waker)>>>,
 }
 
 impl Waiters {
-    fn of(&mut self, direction: Direction) -> &mut Vec<Waker> {
+    fn first_of(&mut self, direction: Direction) -> &mut Option<Waker> {
         match direction {
             Direction::Read => &mut self.read,
             Direction::Write => &mut self.write,
+        }
+    }
+
+    /// Adds a waker, or replaces one that wakes the same; returns that.
+    fn add(&mut self, direction: Direction, waker: Waker) -> Option<Waker> {
+        let first = self.first_of(direction);
+        if first.as_ref().is_none_or(|old| old.will_wake(&waker)) {
+            return first.replace(waker);
+        }
+        let others = self.others.get_or_insert_default();
+        let same = |(way, old): &(Direction, Waker)| *way == direction && old.will_wake(&waker);
+        match others.iter().position(same) {
+            Some(at) => Some(std::mem::replace(&mut others[at].1, waker)),
+            None => {
+                others.push((direction, waker));
+                None
+            }
+        }
+    }
+
+    /// Takes out all that wait for a direction.
+    fn take(&mut self, direction: Direction, woken: &mut Vec<Waker>) {
+        woken.extend(self.first_of(direction).take());
+        if let Some(others) = &mut self.others {
+            let waiting = others.extract_if(.., |(way, _)| *way == direction);
+            woken.extend(waiting.map(|(_, waker)| waker));
         }
     }
 }
@@ -125,17 +165,26 @@ impl Readiness {
     pub(crate) fn new() -> Self {
         Self {
             word: AtomicU32::new(READ | WRITE),
+            driver: AtomicU32::new(NOWHERE),
+            key: AtomicU64::new(0),
             waiters: Mutex::new(Waiters::default()),
-            place: Mutex::new(None),
         }
     }
 
-    pub(crate) fn set_place(&self, driver: usize, key: u64) {
-        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Some((driver, key));
+    pub(crate) fn set_place(&self, place: Option<(usize, u64)>) {
+        let (driver, key) = place.map_or((NOWHERE, 0), |(driver, key)| (driver as u32, key));
+        // ORDERING: Relaxed, the lock of moves orders it.
+        self.driver.store(driver, Ordering::Relaxed);
+        // ORDERING: as above.
+        self.key.store(key, Ordering::Relaxed);
     }
 
     pub(crate) fn place(&self) -> Option<(usize, u64)> {
-        *self.place.lock().unwrap_or_else(PoisonError::into_inner)
+        // ORDERING: Relaxed, the lock of moves orders it.
+        let driver = self.driver.load(Ordering::Relaxed);
+        // ORDERING: as above.
+        let key = self.key.load(Ordering::Relaxed);
+        (driver != NOWHERE).then_some((driver as usize, key))
     }
 
     pub(crate) fn look(&self, direction: Direction) -> Look {
@@ -182,15 +231,7 @@ impl Readiness {
         if self.look(direction) != Look::Blocked {
             return false;
         }
-        let list = waiters.of(direction);
-        let replaced = list.iter().position(|old| old.will_wake(&waker));
-        let old = match replaced {
-            Some(at) => Some(std::mem::replace(&mut list[at], waker)),
-            None => {
-                list.push(waker);
-                None
-            }
-        };
+        let old = waiters.add(direction, waker);
         drop(waiters);
         drop(old);
         true
@@ -213,10 +254,10 @@ impl Readiness {
         }
         let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         if news.0 & READ != 0 {
-            woken.append(&mut waiters.read);
+            waiters.take(Direction::Read, woken);
         }
         if news.0 & WRITE != 0 {
-            woken.append(&mut waiters.write);
+            waiters.take(Direction::Write, woken);
         }
     }
 }

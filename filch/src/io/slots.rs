@@ -81,6 +81,9 @@ impl Completion {
     }
 }
 
+/// A bit of the generation of operations with several completions.
+const MANY: u32 = 1;
+
 /// Names an operation of one driver (O2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
@@ -88,7 +91,20 @@ pub(crate) struct Key {
     generation: u32,
 }
 
+/// Whether an operation may complete more than once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Times {
+    Once,
+    /// Then its completions have an order among them.
+    Many,
+}
+
 impl Key {
+    /// Whether completions for this key are to be told in their order.
+    pub(crate) fn is_ordered(self) -> bool {
+        self.generation & MANY != 0
+    }
+
     pub(crate) fn to_user_data(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
@@ -228,9 +244,10 @@ fn keep(slot: &mut Option<Waker>, waker: &Waker, clone: &mut Option<Waker>) -> b
 }
 
 impl Slots {
-    fn add(&mut self, life: Life) -> Key {
-        let generation = self.next_generation;
-        self.next_generation = generation.wrapping_add(1);
+    fn add(&mut self, life: Life, times: Times) -> Key {
+        let many = if times == Times::Many { MANY } else { 0 };
+        let generation = self.next_generation | many;
+        self.next_generation = self.next_generation.wrapping_add(2);
         let index =
             self.entries.insert(Entry { generation, first: None, uncopied: None, life }) as u32;
         debug_assert!(index < u32::MAX, "the last index is not an operation's");
@@ -239,19 +256,26 @@ impl Slots {
 
     /// A new operation, about to be in flight.
     pub(crate) fn insert(&mut self, waker: Waker) -> Key {
-        self.add(Life::Waiting { waker: Some(waker), wish: Wish::Finish })
+        self.add(Life::Waiting { waker: Some(waker), wish: Wish::Finish }, Times::Once)
+    }
+
+    /// As `insert`, of a send without a copy, to this socket (O7).
+    pub(crate) fn insert_uncopied(&mut self, waker: Waker, fd: i32) -> Key {
+        let key = self.add(Life::Waiting { waker: Some(waker), wish: Wish::Finish }, Times::Many);
+        self.entries[key.index as usize].uncopied = Some(fd);
+        key
     }
 
     /// A new operation that nobody waits for, about to be in flight.
     pub(crate) fn insert_orphan(&mut self, late: Box<dyn Late>) -> Key {
-        self.add(Life::Orphan(late))
+        self.add(Life::Orphan(late), Times::Once)
     }
 
     /// A new stream, about to be in flight, to be stopped at `cap` unread completions.
     pub(crate) fn insert_stream(&mut self, cap: usize) -> Key {
         let stream =
             Stream { queue: VecDeque::new(), wakers: Vec::new(), cap, course: Course::Armed };
-        self.add(Life::Stream(Box::new(stream)))
+        self.add(Life::Stream(Box::new(stream)), Times::Many)
     }
 
     fn get(&mut self, key: Key) -> Option<&mut Life> {
@@ -305,6 +329,11 @@ impl Slots {
             Life::Waiting { wish, .. } => {
                 *wish = Wish::Cancel;
                 true
+            }
+            // It would be started again.
+            life @ Life::Moves => {
+                *life = Life::Done(Completion { result: CANCELED, flags: 0 });
+                false
             }
             _ => false,
         }
@@ -398,11 +427,6 @@ impl Slots {
                 (course == Course::Armed, queue, wakers)
             }
         }
-    }
-
-    /// Notes that an operation is a send without a copy, to this socket (O7).
-    pub(crate) fn set_uncopied(&mut self, key: Key, fd: i32) {
-        self.entries[key.index as usize].uncopied = Some(fd);
     }
 
     /// The sockets of sends without a copy that have a result and wait for the notice (O7).

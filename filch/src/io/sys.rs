@@ -345,6 +345,17 @@ pub(crate) fn lseek(fd: RawFd, offset: i64, whence: i32) -> io::Result<u64> {
     u64::try_from(position).map_err(|_| io::Error::last_os_error())
 }
 
+/// The family of a socket, `AF_UNIX` or another; a negated error number if it is none.
+pub(crate) fn domain(fd: RawFd) -> i32 {
+    let (mut domain, mut len) = (0i32, size_of::<i32>() as libc::socklen_t);
+    let (level, name, into) = (libc::SOL_SOCKET, libc::SO_DOMAIN, (&raw mut domain).cast());
+    // SAFETY: there is room for so many bytes, and any bytes are valid there.
+    match small(unsafe { libc::getsockopt(fd, level, name, into, &raw mut len) }) {
+        0 => domain,
+        error => error,
+    }
+}
+
 /// How a descriptor was opened.
 pub(crate) fn status_flags(fd: RawFd) -> i32 {
     // SAFETY: no memory is involved.

@@ -8,8 +8,10 @@
 //! U3. The wake-up needs no free place in the queue at the time of the wake: one poll of the eventfd
 //!     is armed for good. If the kernel ends it, because completions overflowed, the reaper
 //!     that reads its last completion arms it again.
-//! U4. Every entry pushed is counted in `flying` until its last completion: a ring with none may be
-//!     closed.
+//! U4. Every entry pushed is counted in `flying` until its last completion: a ring with none, and nothing
+//!     left to tell, may be closed.
+//! U5. All completions are taken off the queue at once, and told as far as there is room: those of one
+//!     operation in order, others as `waiting` has it.
 //!
 //! Modes: COOP_TASKRUN with TASKRUN_FLAG, or plain. Never SINGLE_ISSUER or DEFER_TASKRUN: with
 //! those nobody but the owner could see its completions, and a stuck owner would hold them.
@@ -28,6 +30,7 @@ use super::buffers::Pool;
 use super::files::Abilities;
 use super::request::{First, Request};
 use super::slots::{Completion, Key};
+use super::waiting::Waiting;
 
 /// Entries of the submission queue: what one enter can take. Guessed.
 const SUBMISSIONS: u32 = 256;
@@ -55,6 +58,9 @@ pub(crate) struct Uring {
     backlog: VecDeque<squeue::Entry>,
     /// U4.
     flying: usize,
+    /// Completions that were not told yet (U5).
+    ordered: VecDeque<(Key, Completion)>,
+    waiting: Waiting<(Key, Completion)>,
     /// Made when somebody first receives chunks.
     pool: Option<Arc<Pool>>,
 }
@@ -76,7 +82,8 @@ pub(crate) struct Plan {
 impl Uring {
     pub(crate) fn open(mode: Mode, eventfd: Arc<OwnedFd>) -> io::Result<Self> {
         let ring = Self::set_up(mode, SUBMISSIONS, COMPLETIONS)?;
-        let mut uring = Self { ring, eventfd, backlog: VecDeque::new(), flying: 0, pool: None };
+        let (backlog, ordered, waiting) = (VecDeque::new(), VecDeque::new(), Waiting::new());
+        let mut uring = Self { ring, eventfd, backlog, flying: 0, ordered, waiting, pool: None };
         uring.arm_wake();
         Ok(uring)
     }
@@ -154,16 +161,28 @@ impl Uring {
         let queue = self.ring.submission();
         let (submit, fetch) = (queue.len() as u32, queue.taskrun() || queue.cq_overflow());
         drop(queue);
-        let ready = !self.ring.completion().is_empty();
+        let ready = !self.ring.completion().is_empty() || self.is_untold();
         Plan { fd, submit, fetch, ready, full: self.is_full() }
     }
 
-    /// Takes up to `budget` completions off the queue; returns how many.
+    /// Whether completions wait to be told.
+    fn is_untold(&self) -> bool {
+        !(self.ordered.is_empty() && self.waiting.is_empty())
+    }
+
+    /// Tells up to `budget` completions; returns how many.
     pub(crate) fn reap(&mut self, budget: usize, mut told: impl FnMut(Key, Completion)) -> usize {
-        let mut count = 0;
+        self.fetch();
+        let ordered = self.ordered.len().min(budget);
+        self.ordered.drain(..ordered).for_each(|(key, completion)| told(key, completion));
+        let tell = |(key, completion)| told(key, completion);
+        ordered + self.waiting.take(budget - ordered, tell)
+    }
+
+    /// Takes completions off the queue (U5).
+    fn fetch(&mut self) {
         let mut wake_ended = false;
-        for entry in self.ring.completion().take(budget) {
-            count += 1;
+        for entry in self.ring.completion() {
             let completion = Completion { result: entry.result(), flags: entry.flags() };
             let more = cqueue::more(entry.flags());
             if !more {
@@ -172,19 +191,27 @@ impl Uring {
             match entry.user_data() {
                 WAKE => wake_ended |= !more,
                 CANCEL => {}
-                data => told(Key::from_user_data(data), completion),
+                data => match Key::from_user_data(data) {
+                    key if key.is_ordered() => self.ordered.push_back((key, completion)),
+                    key => self.waiting.push((key, completion)),
+                },
             }
         }
         if wake_ended {
             // U3.
             self.arm_wake();
         }
-        count
     }
 
     /// Whether nothing but the wake-up is in flight (U4).
     pub(crate) fn is_quiet(&self) -> bool {
-        self.flying <= 1
+        self.flying <= 1 && !self.is_untold()
+    }
+
+    /// How many entries have no last completion yet (U4).
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn flying(&self) -> usize {
+        self.flying
     }
 
     /// The buffers that chunks are received into.

@@ -1,6 +1,8 @@
 //! How connections go out.
 //!
 //! C1. Addresses are tried in turn, each with a socket of its own; the error of the last is told.
+//! C2. A connect that has to move (O5 of `io/slots.rs`) goes on: the socket is on its way, and a second
+//!     request does not begin anew. So how it ends is learnt from the socket.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,16 +13,37 @@ use socket2::{Domain, Protocol, SockAddr, Type};
 use super::addr::{ToSocketAddrs, no_address, resolve};
 use super::backoff::Backoff;
 use super::socket::{Inner, Socket};
+use super::when::ready;
 use crate::io::descriptor::Descriptor;
 use crate::io::engine::Engine;
 use crate::io::op::{Op, Operation};
+use crate::io::readiness::Direction;
 use crate::io::request::Request;
 use crate::io::slots::{Completion, Late};
 
 /// A connection on its way.
-struct Connect<'a> {
-    inner: &'a Arc<Inner>,
+struct Connect {
+    inner: Arc<Inner>,
     address: Box<SockAddr>,
+    begun: Begun,
+}
+
+/// Whether the kernel was asked to connect the socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Begun {
+    Never,
+    Once,
+    /// It has moved (C2).
+    Again,
+}
+
+/// What the kernel has said.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Connected,
+    /// It was on its way before (C2).
+    UnderWay,
 }
 
 /// Keeps what the kernel may look at.
@@ -32,10 +55,11 @@ struct LateConnect {
 }
 
 // SAFETY: the address is on the heap; the late one keeps it, and the descriptor too.
-unsafe impl Operation for Connect<'_> {
-    type Output = io::Result<()>;
+unsafe impl Operation for Connect {
+    type Output = io::Result<Progress>;
 
     fn request(&mut self) -> Request {
+        self.begun = if self.begun == Begun::Never { Begun::Once } else { Begun::Again };
         let (addr, len) = (self.address.as_ptr().cast(), self.address.len());
         Request::Connect { fd: self.inner.descriptor.raw(), addr, len }
     }
@@ -44,12 +68,20 @@ unsafe impl Operation for Connect<'_> {
         Some(&self.inner.descriptor)
     }
 
-    fn finish(self, completion: Completion) -> io::Result<()> {
-        completion.to_io().map(drop)
+    fn finish(self, completion: Completion) -> io::Result<Progress> {
+        match completion.result {
+            error if error == -libc::EISCONN && self.begun == Begun::Again => {
+                Ok(Progress::Connected)
+            }
+            error if error == -libc::EALREADY && self.begun == Begun::Again => {
+                Ok(Progress::UnderWay)
+            }
+            _ => completion.to_io().map(|_| Progress::Connected),
+        }
     }
 
     fn into_late(self) -> Box<dyn Late> {
-        Box::new(LateConnect { inner: self.inner.clone(), address: self.address })
+        Box::new(LateConnect { inner: self.inner, address: self.address })
     }
 }
 
@@ -70,8 +102,11 @@ pub(super) async fn connect(socket: &Socket, address: SockAddr) -> io::Result<()
             Err(error) => return Err(error),
         }
     }
-    let work = Connect { inner, address: Box::new(address) };
-    Op::new(inner.descriptor.engine(), work).await?;
+    let work = Connect { inner: inner.clone(), address: Box::new(address), begun: Begun::Never };
+    if Op::new(inner.descriptor.engine(), work).await? == Progress::UnderWay {
+        ready(&inner.descriptor, Direction::Write).await?;
+        socket.take_error()?.map_or(Ok(()), Err)?;
+    }
     socket.block_as_needed(false)
 }
 

@@ -210,6 +210,15 @@ macro_rules! datagrams {
 
             /// As `try_recv`, but the datagram stays for the next receive.
             ///
+            /// ```
+            #[doc = $setup]
+            /// other.send(b"twice").await?;
+            /// socket.readable().await?;
+            /// assert_eq!(socket.try_peek(&mut [0; 16])?, 5);
+            /// assert_eq!(socket.try_recv(&mut [0; 16])?, 5);
+            /// # std::io::Result::Ok(()) }).unwrap();
+            /// ```
+            ///
             /// # Errors
             /// As `try_recv`.
             pub fn try_peek(&self, buf: &mut [u8]) -> std::io::Result<usize> {
@@ -235,6 +244,14 @@ macro_rules! datagrams {
             }
 
             /// Sends a datagram if that takes no wait.
+            ///
+            /// ```
+            #[doc = $setup]
+            /// socket.writable().await?;
+            /// assert_eq!(socket.try_send(b"hello")?, 5);
+            /// # drop(other);
+            /// # std::io::Result::Ok(()) }).unwrap();
+            /// ```
             ///
             /// # Errors
             /// `WouldBlock` if it does; else as `send`.
@@ -273,6 +290,7 @@ macro_rules! datagrams {
             }
         }
 
+        crate::net::stream::try_from_std!($type, $std);
         crate::net::stream::descriptor!($type, |socket| socket.0.as_fd());
     };
 }

@@ -63,6 +63,7 @@ macro_rules! listens {
             }
         }
 
+        crate::net::stream::try_from_std!($type, $std);
         descriptor!($type, |listener| listener.0.socket.as_fd());
     };
 }
@@ -114,7 +115,10 @@ impl TcpListener {
     /// If the system refuses.
     ///
     /// # Cancel safety
-    /// A dropped `accept` loses nothing: the connection is there for the next.
+    /// A dropped `accept` loses nothing: the connection is there for the next. Once used, a listener on a
+    /// ring accepts ahead, some dozens; those that nobody has taken are closed with it, unless
+    /// [`TcpListener::into_std`] hands them out. So where processes share a socket to listen on,
+    /// one that stops should use that.
     pub fn accept(&self) -> Accept<'_> {
         Accept::new(&self.0)
     }

@@ -9,6 +9,8 @@
 //! Where a call is made while its future is polled, the buffer is borrowed as Tokio has it: `peek`,
 //! `try_read`, vectored reads and writes, and all of [`UdpSocket`] and [`UnixDatagram`].
 //!
+//! No operation tells of a signal: what is interrupted (`EINTR`) is done again.
+//!
 //! Every stream implements [`futures_io::AsyncRead`] and [`futures_io::AsyncWrite`]; see [`crate::io`] for
 //! what can be done with those.
 //!

@@ -42,29 +42,83 @@ macro_rules! options {
     };
 }
 
-options! { TcpStream, "# use std::time::Duration;
-# filch::block_on(async {
+/// As `options!`, with those of every internet socket.
+macro_rules! internet_options {
+    ($type:ident, $setup:literal; $($more:tt)*) => {
+        options! { $type, $setup;
+            "how many routers a packet may pass":
+                ttl, set_ttl, u32, == 42, ttl_v4, set_ttl_v4;
+            "how many bytes the system keeps unread; it takes a wish for twice as much":
+                recv_buffer_size, set_recv_buffer_size, usize, >= 10_000,
+                recv_buffer_size, set_recv_buffer_size;
+            "how many bytes the system keeps unsent; it takes a wish for twice as much":
+                send_buffer_size, set_send_buffer_size, usize, >= 10_000,
+                send_buffer_size, set_send_buffer_size;
+            $($more)*
+        }
+    };
+}
+
+/// As `internet_options!`, with those of TCP, connected or not.
+macro_rules! tcp_options {
+    ($type:ident, $setup:literal; $($more:tt)*) => {
+        internet_options! { $type, $setup;
+            "whether small writes are sent at once":
+                nodelay, set_nodelay, bool, == true, tcp_nodelay, set_tcp_nodelay;
+            "whether an idle connection is probed":
+                keepalive, set_keepalive, bool, == true, keepalive, set_keepalive;
+            "how long a close waits for what was written, in whole seconds. The thread that drops the \
+             socket waits then; a time of zero resets the connection instead":
+                linger, set_linger, Option<Duration>, == Some(std::time::Duration::from_secs(3)),
+                linger, set_linger;
+            $($more)*
+        }
+
+        impl $type {
+            /// Has the connection reset when it is closed: what was not sent is dropped, and nobody waits.
+            ///
+            /// ```
+            #[doc = $setup]
+            /// socket.set_zero_linger()?;
+            /// assert_eq!(socket.linger()?, Some(std::time::Duration::ZERO));
+            /// # std::io::Result::Ok(()) }).unwrap();
+            /// ```
+            ///
+            /// # Errors
+            /// If the system refuses.
+            pub fn set_zero_linger(&self) -> std::io::Result<()> {
+                self.options().set_linger(Some(Duration::ZERO))
+            }
+        }
+    };
+}
+
+tcp_options! { TcpStream, "# filch::block_on(async {
 # let listener = filch::net::TcpListener::bind(\"127.0.0.1:0\").await?;
 # let socket = filch::net::TcpStream::connect(listener.local_addr()?).await?;";
-    "whether small writes are sent at once":
-        nodelay, set_nodelay, bool, == true, tcp_nodelay, set_tcp_nodelay;
     "whether what comes is acknowledged at once":
         quickack, set_quickack, bool, == true, tcp_quickack, set_tcp_quickack;
-    "whether an idle connection is probed":
-        keepalive, set_keepalive, bool, == true, keepalive, set_keepalive;
-    "how long a close waits for what was written; a time of zero resets the connection":
-        linger, set_linger, Option<Duration>, == Some(Duration::from_secs(3)), linger, set_linger;
-    "how many routers a packet may pass":
-        ttl, set_ttl, u32, == 42, ttl_v4, set_ttl_v4;
-    "how many bytes the system keeps unread; it takes a wish for twice as much":
-        recv_buffer_size, set_recv_buffer_size, usize, >= 10_000,
-        recv_buffer_size, set_recv_buffer_size;
-    "how many bytes the system keeps unsent; it takes a wish for twice as much":
-        send_buffer_size, set_send_buffer_size, usize, >= 10_000,
-        send_buffer_size, set_send_buffer_size;
     "how long sent bytes may stay without an answer before the connection fails":
-        user_timeout, set_user_timeout, Option<Duration>, == Some(Duration::from_secs(9)),
+        user_timeout, set_user_timeout, Option<Duration>, == Some(std::time::Duration::from_secs(9)),
         tcp_user_timeout, set_tcp_user_timeout;
+}
+
+tcp_options! { TcpSocket, "# filch::block_on(async {
+# let socket = filch::net::TcpSocket::new_v4()?;";
+    "whether an address may be bound that was in use until lately":
+        reuseaddr, set_reuseaddr, bool, == true, reuse_address, set_reuse_address;
+    "whether several sockets may share a port":
+        reuseport, set_reuseport, bool, == true, reuse_port, set_reuse_port;
+    "how packets are marked for routers":
+        tos_v4, set_tos_v4, u32, == 16, tos_v4, set_tos_v4;
+}
+
+options! { TcpSocket, "# filch::block_on(async {
+# let Ok(socket) = filch::net::TcpSocket::new_v6() else { return Ok(()) };";
+    "how packets are marked for routers":
+        tclass_v6, set_tclass_v6, u32, == 16, tclass_v6, set_tclass_v6;
+    "whether a socket for IPv6 is for that alone; to be set before it is bound":
+        only_v6, set_only_v6, bool, == true, only_v6, set_only_v6;
 }
 
 options! { TcpListener, "# filch::block_on(async {
@@ -73,52 +127,18 @@ options! { TcpListener, "# filch::block_on(async {
         ttl, set_ttl, u32, == 42, ttl_v4, set_ttl_v4;
 }
 
-options! { TcpSocket, "# use std::time::Duration;
-# filch::block_on(async {
-# let socket = filch::net::TcpSocket::new_v4()?;";
-    "whether an address may be bound that was in use until lately":
-        reuseaddr, set_reuseaddr, bool, == true, reuse_address, set_reuse_address;
-    "whether several sockets may share a port":
-        reuseport, set_reuseport, bool, == true, reuse_port, set_reuse_port;
-    "whether small writes are sent at once":
-        nodelay, set_nodelay, bool, == true, tcp_nodelay, set_tcp_nodelay;
-    "whether an idle connection is probed":
-        keepalive, set_keepalive, bool, == true, keepalive, set_keepalive;
-    "how long a close waits for what was written; a time of zero resets the connection":
-        linger, set_linger, Option<Duration>, == Some(Duration::from_secs(3)), linger, set_linger;
-    "how many routers a packet may pass":
-        ttl, set_ttl, u32, == 42, ttl_v4, set_ttl_v4;
-    "how packets are marked for routers":
-        tos, set_tos, u32, == 16, tos_v4, set_tos_v4;
-    "how many bytes the system keeps unread; it takes a wish for twice as much":
-        recv_buffer_size, set_recv_buffer_size, usize, >= 10_000,
-        recv_buffer_size, set_recv_buffer_size;
-    "how many bytes the system keeps unsent; it takes a wish for twice as much":
-        send_buffer_size, set_send_buffer_size, usize, >= 10_000,
-        send_buffer_size, set_send_buffer_size;
-}
-
-options! { UdpSocket, "# use std::net::Ipv4Addr;
-# filch::block_on(async {
+internet_options! { UdpSocket, "# filch::block_on(async {
 # let socket = filch::net::UdpSocket::bind(\"127.0.0.1:0\").await?;";
     "whether datagrams may go to everybody on a network":
         broadcast, set_broadcast, bool, == true, broadcast, set_broadcast;
-    "how many routers a datagram may pass":
-        ttl, set_ttl, u32, == 42, ttl_v4, set_ttl_v4;
-    "how datagrams are marked for routers":
-        tos, set_tos, u32, == 16, tos_v4, set_tos_v4;
+    "how packets are marked for routers":
+        tos_v4, set_tos_v4, u32, == 16, tos_v4, set_tos_v4;
     "whether this host hears its own datagrams to groups":
         multicast_loop_v4, set_multicast_loop_v4, bool, == true,
         multicast_loop_v4, set_multicast_loop_v4;
     "how many routers a datagram to a group may pass":
         multicast_ttl_v4, set_multicast_ttl_v4, u32, == 3,
         multicast_ttl_v4, set_multicast_ttl_v4;
-    "how many bytes the system keeps unread; it takes a wish for twice as much":
-        recv_buffer_size, set_recv_buffer_size, usize, >= 10_000,
-        recv_buffer_size, set_recv_buffer_size;
-    "how many bytes the system keeps unsent; it takes a wish for twice as much":
-        send_buffer_size, set_send_buffer_size, usize, >= 10_000,
-        send_buffer_size, set_send_buffer_size;
 }
 
 options! { UdpSocket, "# filch::block_on(async {
@@ -126,6 +146,10 @@ options! { UdpSocket, "# filch::block_on(async {
     "whether this host hears its own datagrams to groups":
         multicast_loop_v6, set_multicast_loop_v6, bool, == true,
         multicast_loop_v6, set_multicast_loop_v6;
+    "how many routers a packet may pass":
+        unicast_hops_v6, set_unicast_hops_v6, u32, == 42, unicast_hops_v6, set_unicast_hops_v6;
+    "how packets are marked for routers":
+        tclass_v6, set_tclass_v6, u32, == 16, tclass_v6, set_tclass_v6;
 }
 
 /// Groups.
@@ -147,7 +171,7 @@ impl UdpSocket {
         self.options().join_multicast_v4(&group, &interface)
     }
 
-    /// Leaves a group.
+    /// Leaves a group; see [`UdpSocket::join_multicast_v4`].
     ///
     /// # Errors
     /// If the system refuses.
@@ -156,6 +180,17 @@ impl UdpSocket {
     }
 
     /// Joins a group of hosts, at the interface with a number.
+    ///
+    /// ```
+    /// # filch::block_on(async {
+    /// # let Ok(socket) = filch::net::UdpSocket::bind("[::1]:0").await else { return Ok(()) };
+    /// let group = "ff01::1234".parse().unwrap();
+    /// // Not every host has an interface for that.
+    /// if socket.join_multicast_v6(&group, 1).is_ok() {
+    ///     socket.leave_multicast_v6(&group, 1)?;
+    /// }
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     /// If the system refuses.

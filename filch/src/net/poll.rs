@@ -2,7 +2,7 @@
 //!
 //! L1. Nothing of the caller's memory is used after a call has returned: reads are copied from chunks,
 //!     writes are made by calls. So all of these are safe to drop at any moment.
-//! L2. As everywhere in `futures-io`, who polled a direction last is the one that is woken.
+//! L2. Several tasks may poll one socket through references; all that wait for a direction are woken.
 
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll};

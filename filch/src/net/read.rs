@@ -9,13 +9,17 @@
 //! R4. A stream holds at most `CAP` unread chunks, and some that were on their way; then it is stopped,
 //!     and the other side is slowed down by TCP. It is started again by who finds it empty.
 //! R5. When the kernel finds no free buffer, the receive is made into memory of the socket's own, so
-//!     chunks that somebody holds starve nobody.
+//!     chunks that somebody holds starve nobody. If nothing is there to receive either, the stream is
+//!     one that only tells when something is: to ask for buffers again would be answered at once.
+//!
+//! R6. An error that an abandoned receive has met is told by the next read, behind the stash: the kernel
+//!     tells it once, and then the end, which would look as if all had come.
 //!
 //! Not here: the futures (`receive`), looks that take nothing or wait for nothing (`read/look.rs`).
 
 use std::collections::VecDeque;
 use std::io;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, offset_of};
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
@@ -39,7 +43,8 @@ const OWN: usize = 8 * 1024;
 /// Most bytes that one call asks for: the kernel cuts there anyway.
 pub(super) const MOST: usize = 1 << 30;
 
-/// What a socket knows about its reads.
+/// What a socket knows about its reads. Each read needs the fields up to `descriptor`.
+#[repr(C)]
 pub(crate) struct ReadSide {
     /// Whether a read may go straight to the kernel: no stash, no stream, nothing abandoned in
     /// flight. Written under the lock.
@@ -56,6 +61,8 @@ struct State {
     stash: VecDeque<Chunk>,
     /// Abandoned receives in flight (R2).
     abandoned: usize,
+    /// The number of an error that nobody has heard of (R6).
+    failed: Option<i32>,
     stream: Option<Stream>,
     /// Who waits for an abandoned receive.
     waiters: Vec<Waker>,
@@ -64,7 +71,16 @@ struct State {
 #[derive(Clone)]
 struct Stream {
     ticket: Ticket,
-    pool: Arc<Pool>,
+    /// Where its chunks lie; nowhere if it only tells that there is something (R5).
+    pool: Option<Arc<Pool>>,
+}
+
+/// What a stream brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Brings {
+    Chunks,
+    /// News that there is something to receive (R5).
+    News,
 }
 
 /// What a read finds before it asks the kernel.
@@ -73,11 +89,14 @@ pub(super) enum Found<T> {
     Bytes(io::Result<T>),
     /// Neither stash nor stream: nothing stands in the way of a receive of its own.
     Nothing,
-    /// The stream has found no free buffer, and ends (R5).
+    /// The stream has found no free buffer, or tells that there is something without one, and ends (R5).
     NoBuffers,
 }
 
 impl ReadSide {
+    /// The end of what each read needs.
+    pub(super) const HOT: usize = offset_of!(Self, descriptor);
+
     pub(super) fn new(descriptor: Arc<Descriptor>) -> Self {
         let (plain, drained) = (AtomicBool::new(true), AtomicBool::new(true));
         Self { plain, drained, descriptor, state: Mutex::new(State::default()) }
@@ -95,7 +114,8 @@ impl ReadSide {
     }
 
     fn note(&self, state: &State) {
-        let plain = state.stash.is_empty() && state.abandoned == 0 && state.stream.is_none();
+        let nothing = state.stash.is_empty() && state.failed.is_none();
+        let plain = nothing && state.abandoned == 0 && state.stream.is_none();
         // ORDERING: Release pairs with the Acquire in `is_plain`.
         self.plain.store(plain, Ordering::Release);
     }
@@ -130,10 +150,12 @@ impl ReadSide {
         self.note(&state);
     }
 
-    /// An abandoned receive has ended, with these bytes (R1).
-    pub(super) fn abandoned_ends(&self, bytes: &[u8]) {
+    /// An abandoned receive has ended, with these bytes (R1) or the number of an error (R6).
+    pub(super) fn abandoned_ends(&self, bytes: &[u8], error: Option<i32>) {
         let mut state = self.lock();
         state.abandoned -= 1;
+        let of_its_own = |errno: &i32| ![libc::ECANCELED, libc::EINTR].contains(errno);
+        state.failed = error.filter(of_its_own).or(state.failed);
         if !bytes.is_empty() {
             state.stash.push_back(Chunk::from_vec(bytes.to_vec()));
         }
@@ -162,6 +184,11 @@ impl ReadSide {
                 clone = Some(cx.waker().clone());
                 continue;
             }
+            if let Some(errno) = state.failed.take() {
+                self.note(&state);
+                let error = io::Error::from_raw_os_error(errno);
+                return Poll::Ready(Found::Bytes(Err(error)));
+            }
             let Some(stream) = state.stream.clone() else { return Poll::Ready(Found::Nothing) };
             drop(state);
             match self.descriptor.engine().poll_stream(stream.ticket, cx.waker()) {
@@ -180,7 +207,10 @@ impl ReadSide {
                         return Poll::Ready(Found::Bytes(Err(error)));
                     }
                     _ => {
-                        let chunk = stream.pool.chunk(completion);
+                        let Some(pool) = &stream.pool else {
+                            return Poll::Ready(Found::NoBuffers);
+                        };
+                        let chunk = pool.chunk(completion);
                         let chunk = chunk.unwrap_or_else(|| Chunk::from_vec(Vec::new()));
                         return Poll::Ready(Found::Bytes(Ok(chunk)));
                     }
@@ -216,16 +246,19 @@ impl ReadSide {
         if self.descriptor.tells_readiness() && self.is_plain() {
             return self.poll_own(cx);
         }
+        let mut brings = Brings::Chunks;
         loop {
             match ready!(self.poll_chunk(cx)) {
                 Found::Bytes(result) => return Poll::Ready(result),
                 Found::Nothing if self.descriptor.tells_readiness() => return self.poll_own(cx),
-                Found::Nothing => self.start_stream()?,
+                Found::Nothing => self.start_stream(brings)?,
                 Found::NoBuffers => {
                     // R5.
                     let mut bytes = Vec::with_capacity(OWN);
                     match self.receive_now(bytes.spare_capacity_mut()) {
-                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                            brings = Brings::News;
+                        }
                         Err(error) => return Poll::Ready(Err(error)),
                         Ok(count) => {
                             // SAFETY: so many bytes were received.
@@ -244,6 +277,7 @@ impl ReadSide {
         cx: &Context<'_>,
         into: &mut [MaybeUninit<u8>],
     ) -> Poll<io::Result<usize>> {
+        let mut brings = Brings::Chunks;
         loop {
             let found =
                 if self.is_plain() { Found::Nothing } else { ready!(self.poll_copy(cx, into)) };
@@ -252,10 +286,12 @@ impl ReadSide {
                 Found::Nothing if self.descriptor.tells_readiness() => {
                     return self.poll_receive(cx, into);
                 }
-                Found::Nothing => self.start_stream()?,
+                Found::Nothing => self.start_stream(brings)?,
                 // R5.
                 Found::NoBuffers => match self.receive_now(into) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        brings = Brings::News;
+                    }
                     result => return Poll::Ready(result),
                 },
             }
@@ -303,13 +339,17 @@ impl ReadSide {
     }
 
     /// Starts a stream, unless another has (R4).
-    fn start_stream(&self) -> io::Result<()> {
+    fn start_stream(&self, brings: Brings) -> io::Result<()> {
         let mut state = self.lock();
         if state.stream.is_none() {
-            let request = Request::RecvMany { fd: self.descriptor.raw() };
+            let fd = self.descriptor.raw();
+            let request = match brings {
+                Brings::Chunks => Request::RecvMany { fd },
+                Brings::News => Request::Poll { fd, direction: Direction::Read },
+            };
             // SAFETY: the descriptor is kept by us, and then by what we leave behind.
             let (ticket, pool) = unsafe { self.descriptor.engine().start_stream(&request, CAP) }?;
-            let pool = pool.expect("a stream of chunks has buffers");
+            debug_assert_eq!(pool.is_some(), brings == Brings::Chunks);
             state.stream = Some(Stream { ticket, pool });
             self.note(&state);
         }
@@ -332,13 +372,11 @@ impl Drop for ReadSide {
 struct Unread {
     #[expect(dead_code, reason = "held, not used")]
     descriptor: Arc<Descriptor>,
-    pool: Arc<Pool>,
+    pool: Option<Arc<Pool>>,
 }
 
 impl Dispose for Unread {
     fn dispose(&self, completion: Completion) {
-        if completion.result > 0 {
-            drop(self.pool.chunk(completion));
-        }
+        drop(self.pool.as_ref().and_then(|pool| pool.chunk(completion)));
     }
 }

@@ -19,9 +19,10 @@ use crate::io::slots::{Completion, Late};
 use crate::io::{Chunk, IoBufMut};
 use crate::task::budget::poll_counted;
 
-/// A receive into the caller's buffer, after the first `filled` bytes.
-struct Receive<'a, B> {
-    inner: &'a Arc<Inner>,
+/// A receive into the caller's buffer, after the first `filled` bytes. It holds the socket, and does not
+/// borrow it: a future that is forgotten must not leave the number of a closed descriptor behind.
+struct Receive<B> {
+    inner: Arc<Inner>,
     buf: B,
     filled: usize,
 }
@@ -33,7 +34,7 @@ struct LateReceive<B> {
     filled: usize,
 }
 
-impl<B: IoBufMut> Receive<'_, B> {
+impl<B: IoBufMut> Receive<B> {
     fn asked(&self) -> usize {
         (self.buf.bytes_total() - self.filled).min(MOST)
     }
@@ -41,7 +42,7 @@ impl<B: IoBufMut> Receive<'_, B> {
 
 // SAFETY: Q1 of `io/buf.rs`, the bytes stay where they are while the buffer moves; the late one keeps
 // the buffer, and the descriptor too.
-unsafe impl<B: IoBufMut + Unpin> Operation for Receive<'_, B> {
+unsafe impl<B: IoBufMut + Unpin> Operation for Receive<B> {
     type Output = (Completion, B);
 
     fn request(&mut self) -> Request {
@@ -62,18 +63,21 @@ unsafe impl<B: IoBufMut + Unpin> Operation for Receive<'_, B> {
 
     fn into_late(self) -> Box<dyn Late> {
         self.inner.reads.abandons();
-        Box::new(LateReceive { inner: self.inner.clone(), buf: self.buf, filled: self.filled })
+        Box::new(LateReceive { inner: self.inner, buf: self.buf, filled: self.filled })
     }
 }
 
 impl<B: IoBufMut> Late for LateReceive<B> {
     fn finish(mut self: Box<Self>, completion: Completion) {
-        let count = usize::try_from(completion.result).unwrap_or(0);
+        let (count, error) = match usize::try_from(completion.result) {
+            Ok(count) => (count, None),
+            Err(_) => (0, Some(-completion.result)),
+        };
         // SAFETY: as in `Receive::request`.
         let first = unsafe { self.buf.as_mut_ptr().add(self.filled) };
         // SAFETY: the kernel has written so many bytes there.
         let bytes = unsafe { std::slice::from_raw_parts(first, count) };
-        self.inner.reads.abandoned_ends(bytes);
+        self.inner.reads.abandoned_ends(bytes, error);
     }
 }
 
@@ -93,18 +97,19 @@ pub struct Read<'a, B: IoBufMut + Unpin> {
     extent: Extent,
     /// Bytes read so far.
     filled: usize,
+    cancelled: bool,
     stage: Stage<'a, B>,
 }
 
 enum Stage<'a, B: IoBufMut + Unpin> {
     Start(B),
-    Receive(Op<'a, Receive<'a, B>>),
+    Receive(Op<'a, Receive<B>>),
     Over,
 }
 
 impl<'a, B: IoBufMut + Unpin> Read<'a, B> {
     pub(super) fn new(socket: &'a Socket, buf: B, extent: Extent) -> Self {
-        Self { socket, extent, filled: 0, stage: Stage::Start(buf) }
+        Self { socket, extent, filled: 0, cancelled: false, stage: Stage::Start(buf) }
     }
 
     /// Ends the read early: what came before is its result, else an error, and the buffer comes back
@@ -125,14 +130,9 @@ impl<'a, B: IoBufMut + Unpin> Read<'a, B> {
     /// # std::io::Result::Ok(()) }).unwrap();
     /// ```
     pub async fn cancel(mut self: Pin<&mut Self>) -> (io::Result<usize>, B) {
+        self.cancelled = true;
         if let Stage::Receive(op) = &mut self.stage {
             op.cancel();
-        } else if let Stage::Start(_) = &self.stage {
-            let Stage::Start(buf) = std::mem::replace(&mut self.stage, Stage::Over) else {
-                unreachable!("matched above")
-            };
-            let error = io::Error::from_raw_os_error(libc::ECANCELED);
-            return (Err(error), buf);
         }
         self.await
     }
@@ -142,7 +142,8 @@ impl<'a, B: IoBufMut + Unpin> Read<'a, B> {
         self.filled += count;
         // SAFETY: so many bytes were written from the start of the buffer.
         unsafe { buf.set_init(self.filled) };
-        if self.extent == Extent::Some || self.filled == buf.bytes_total() {
+        let enough = self.extent == Extent::Some || (self.cancelled && count > 0);
+        if enough || self.filled == buf.bytes_total() {
             return Some(Ok(std::mem::take(&mut self.filled)));
         }
         if count == 0 {
@@ -153,12 +154,18 @@ impl<'a, B: IoBufMut + Unpin> Read<'a, B> {
     }
 
     fn over(&mut self, result: io::Result<usize>, buf: B) -> Poll<(io::Result<usize>, B)> {
-        if result.is_err() {
-            // What came before the error is not lost.
-            self.socket.reads.stash_first(&buf.as_init()[..self.filled]);
-        }
-        self.filled = 0;
         self.stage = Stage::Over;
+        let filled = std::mem::take(&mut self.filled);
+        let is_cancel = |error: &io::Error| error.raw_os_error() == Some(libc::ECANCELED);
+        let result = match result {
+            Err(error) if self.cancelled && filled > 0 && is_cancel(&error) => Ok(filled),
+            Err(error) => {
+                // What came before the error is not lost.
+                self.socket.reads.stash_first(&buf.as_init()[..filled]);
+                Err(error)
+            }
+            ok => ok,
+        };
         Poll::Ready((result, buf))
     }
 
@@ -190,6 +197,9 @@ impl<B: IoBufMut + Unpin> Read<'_, B> {
         let this = self;
         loop {
             match std::mem::replace(&mut this.stage, Stage::Over) {
+                Stage::Start(buf) if this.cancelled => {
+                    return this.over(Err(io::Error::from_raw_os_error(libc::ECANCELED)), buf);
+                }
                 Stage::Start(mut buf) => {
                     if buf.bytes_total() == 0 {
                         return this.over(Ok(0), buf);
@@ -205,7 +215,7 @@ impl<B: IoBufMut + Unpin> Read<'_, B> {
                         }
                         Poll::Ready(Found::Nothing | Found::NoBuffers) => {
                             let inner: &Arc<Inner> = this.socket;
-                            let work = Receive { inner, buf, filled: this.filled };
+                            let work = Receive { inner: inner.clone(), buf, filled: this.filled };
                             this.stage = Stage::Receive(Op::new(inner.descriptor.engine(), work));
                             continue;
                         }

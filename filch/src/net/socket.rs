@@ -8,7 +8,7 @@
 //! Not here: how a call is made (`calls`).
 
 use std::io;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, offset_of};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -25,11 +25,20 @@ use crate::io::engine::Engine;
 #[derive(Clone)]
 pub(crate) struct Socket(Arc<Inner>);
 
+/// In this order, because each request looks at the end of `writes` and the start of `reads`: together they
+/// are one cache line.
+#[repr(C, align(64))]
 pub(crate) struct Inner {
+    pub(super) writes: WriteSide,
     pub(super) descriptor: Arc<Descriptor>,
     pub(super) reads: ReadSide,
-    pub(super) writes: WriteSide,
 }
+
+#[cfg(not(loom))]
+const _: () = assert!(
+    (offset_of!(Inner, writes) + WriteSide::HOT) / 64
+        == (offset_of!(Inner, reads) + ReadSide::HOT) / 64
+);
 
 impl std::ops::Deref for Socket {
     type Target = Arc<Inner>;
@@ -45,7 +54,7 @@ impl Socket {
         let descriptor = Arc::new(Descriptor::new(fd, engine)?);
         let (reads, writes) =
             (ReadSide::new(descriptor.clone()), WriteSide::new(descriptor.clone()));
-        Ok(Self(Arc::new(Inner { descriptor, reads, writes })))
+        Ok(Self(Arc::new(Inner { writes, descriptor, reads })))
     }
 
     /// A new socket.

@@ -4,13 +4,38 @@
 //! B2. An owned writing half that is dropped ends its direction, after what was begun has gone out (W5
 //!     of `write`).
 
+/// The addresses of a connection, told by a half of it.
+macro_rules! addresses {
+    ($half:ty, $type:ident, $address:ty) => {
+        impl $half {
+            /// The address of this side.
+            ///
+            /// # Errors
+            /// If the system refuses.
+            pub fn local_addr(&self) -> std::io::Result<$address> {
+                $type(self.socket().clone()).local_addr()
+            }
+
+            /// The address of the other side.
+            ///
+            /// # Errors
+            /// If the connection is gone.
+            pub fn peer_addr(&self) -> std::io::Result<$address> {
+                $type(self.socket().clone()).peer_addr()
+            }
+        }
+    };
+}
+pub(super) use addresses;
+
 /// Borrowed and owned halves of a stream type.
 macro_rules! halves {
-    ($type:ident, $name:literal, $reader:literal, $writer:literal) => {
+    ($type:ident, $name:literal, $address:ty, $reader:literal, $writer:literal) => {
         use std::fmt;
 
         use crate::net::poll::{reader, writer};
         use crate::net::socket::Socket;
+        use crate::net::split::addresses;
         use crate::net::stream::{reads, writes};
 
         use super::$type;
@@ -141,6 +166,14 @@ macro_rules! halves {
 
             /// Makes one stream of two halves.
             ///
+            /// ```
+            #[doc = $writer]
+            /// let (read, write) = writer.into_split();
+            /// assert!(write.reunite(read).is_ok());
+            /// # drop(reader);
+            /// # std::io::Result::Ok(()) }).unwrap();
+            /// ```
+            ///
             /// # Errors
             /// If they are not of one stream; the error gives them back.
             pub fn reunite(self, read: OwnedReadHalf) -> Result<$type, ReuniteError> {
@@ -148,6 +181,15 @@ macro_rules! halves {
             }
 
             /// Drops the half without ending its direction.
+            ///
+            /// ```
+            #[doc = $writer]
+            /// let (read, write) = writer.into_split();
+            /// write.forget();
+            /// assert!(reader.try_read(&mut [0; 1]).is_err(), "not the end");
+            /// # drop(read);
+            /// # std::io::Result::Ok(()) }).unwrap();
+            /// ```
             pub fn forget(mut self) {
                 self.at_drop = AtDrop::Leave;
             }
@@ -174,6 +216,10 @@ macro_rules! halves {
             }
         }
 
+        addresses!(ReadHalf<'_>, $type, $address);
+        addresses!(WriteHalf<'_>, $type, $address);
+        addresses!(OwnedReadHalf, $type, $address);
+        addresses!(OwnedWriteHalf, $type, $address);
         reads!(ReadHalf<'_>, $reader);
         reads!(OwnedReadHalf, $reader);
         writes!(WriteHalf<'_>, $writer);

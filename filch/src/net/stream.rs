@@ -162,6 +162,17 @@ macro_rules! reads {
 
             /// As `try_read`, into several buffers.
             ///
+            /// ```
+            #[doc = $setup]
+            /// writer.write_all(b"headbody").await.0?;
+            /// reader.readable().await?;
+            /// let (mut head, mut body) = ([0; 4], [0; 4]);
+            /// let mut buffers = [&mut head, &mut body].map(|part| std::io::IoSliceMut::new(part));
+            /// assert!(reader.try_read_vectored(&mut buffers)? >= 4);
+            /// assert_eq!(&head, b"head");
+            /// # std::io::Result::Ok(()) }).unwrap();
+            /// ```
+            ///
             /// # Errors
             /// As `try_read`.
             pub fn try_read_vectored(
@@ -289,6 +300,14 @@ macro_rules! writes {
 
             /// As `try_write`, of several buffers.
             ///
+            /// ```
+            #[doc = $setup]
+            /// let buffers = [std::io::IoSlice::new(b"head"), std::io::IoSlice::new(b"body")];
+            /// assert_eq!(writer.try_write_vectored(&buffers)?, 8);
+            /// # drop(reader);
+            /// # std::io::Result::Ok(()) }).unwrap();
+            /// ```
+            ///
             /// # Errors
             /// As `try_write`.
             pub fn try_write_vectored(
@@ -309,6 +328,15 @@ macro_rules! whole {
             /// Takes a stream of std, whatever mode it is in.
             ///
             /// The connection belongs to the runtime of the running task, else to the default one.
+            ///
+            /// ```
+            #[doc = $setup]
+            /// let (std, _) = writer.into_std().await?;
+            #[doc = concat!("let writer = filch::net::", stringify!($type), "::from_std(std)?;")]
+            /// writer.write_all(b"there and back").await.0?;
+            /// assert_eq!(&reader.recv().await?.unwrap()[..], b"there and back");
+            /// # std::io::Result::Ok(()) }).unwrap();
+            /// ```
             ///
             /// # Errors
             /// If the system refuses, or that runtime drives no I/O.
@@ -351,6 +379,13 @@ macro_rules! whole {
 
             /// The error that the system has noted since the last call.
             ///
+            /// ```
+            #[doc = $setup]
+            /// assert!(writer.take_error()?.is_none());
+            /// # drop(reader);
+            /// # std::io::Result::Ok(()) }).unwrap();
+            /// ```
+            ///
             /// # Errors
             /// If the system refuses.
             pub fn take_error(&self) -> std::io::Result<Option<std::io::Error>> {
@@ -374,10 +409,26 @@ macro_rules! whole {
             }
         }
 
+        crate::net::stream::try_from_std!($type, $std);
         crate::net::stream::descriptor!($type, |stream| stream.0.as_fd());
     };
 }
 pub(super) use whole;
+
+/// What is of std, taken as by `from_std`.
+macro_rules! try_from_std {
+    ($type:ty, $std:ty) => {
+        impl TryFrom<$std> for $type {
+            type Error = std::io::Error;
+
+            /// As `from_std`.
+            fn try_from(std: $std) -> std::io::Result<Self> {
+                Self::from_std(std)
+            }
+        }
+    };
+}
+pub(crate) use try_from_std;
 
 /// The descriptor, borrowed. It is in blocking mode unless it listens.
 macro_rules! descriptor {

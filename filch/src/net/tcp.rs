@@ -147,6 +147,7 @@ mod halves {
     halves!(
         TcpStream,
         "TcpStream",
+        std::net::SocketAddr,
         "# use filch::net::{TcpListener, TcpStream};
 # filch::block_on(async {
 # let listener = TcpListener::bind(\"127.0.0.1:0\").await?;

@@ -21,8 +21,8 @@ use crate::io::sys;
 use crate::task::budget::poll_proceed;
 
 /// A wait for readiness on a ring.
-struct Wait<'a> {
-    descriptor: &'a Arc<Descriptor>,
+struct Wait {
+    descriptor: Arc<Descriptor>,
     direction: Direction,
 }
 
@@ -30,7 +30,7 @@ struct Wait<'a> {
 struct LateWait(#[expect(dead_code, reason = "held, not used")] Arc<Descriptor>);
 
 // SAFETY: the request points to nothing; the late one keeps the descriptor.
-unsafe impl Operation for Wait<'_> {
+unsafe impl Operation for Wait {
     type Output = io::Result<u32>;
 
     fn request(&mut self) -> Request {
@@ -46,7 +46,7 @@ unsafe impl Operation for Wait<'_> {
     }
 
     fn into_late(self) -> Box<dyn Late> {
-        Box::new(LateWait(self.descriptor.clone()))
+        Box::new(LateWait(self.descriptor))
     }
 }
 
@@ -68,7 +68,8 @@ pub(super) async fn when<T>(
         match call() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                Op::new(descriptor.engine(), Wait { descriptor, direction }).await?;
+                let wait = Wait { descriptor: descriptor.clone(), direction };
+                Op::new(descriptor.engine(), wait).await?;
             }
             result => return result,
         }

@@ -13,17 +13,20 @@
 //! W6. A write that is sent without a copy keeps its bytes until the kernel has said that it lets go of
 //!     them (O7 of `io/slots.rs`). As soon as the kernel says that it has copied after all, or cannot,
 //!     the socket's writes are sent with a copy.
+//! W7. Tasks that write by `futures-io` through references to one socket share a wait for readiness; its
+//!     end wakes them all, because the one that polled last may have given up.
 
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
+use std::mem::offset_of;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::{Context, Poll, Wake, Waker, ready};
 
 use super::read::MOST;
 use super::socket::{Inner, Socket};
-use crate::base::shim::{AtomicBool, AtomicU32, AtomicUsize, Mutex, Ordering};
+use crate::base::shim::{AtomicBool, AtomicU32, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::io::IoBuf;
 use crate::io::descriptor::Descriptor;
 use crate::io::driver::Cancel;
@@ -44,24 +47,30 @@ const HELD: u32 = 1;
 /// Somebody writes, and others wait.
 const AWAITED: u32 = 2;
 
-/// The line that writers stand in (W1).
+/// The line that writers stand in (W1). Each write needs the fields from `uncopied` on.
+#[repr(C)]
 pub(crate) struct WriteSide {
-    line: AtomicU32,
     waiters: Mutex<VecDeque<Waker>>,
-    descriptor: Arc<Descriptor>,
-    /// A wait for readiness on a ring, for `futures-io`.
+    /// A wait for readiness on a ring, for `futures-io`, and who is woken when it ends (W7).
     poll: Mutex<Option<Ticket>>,
-    /// Whether the direction is to be shut when the line is free (W5).
-    shuts: AtomicBool,
+    bell: OnceLock<Arc<Bell>>,
+    descriptor: Arc<Descriptor>,
     /// Bytes from which on a write is sent without a copy (W6).
     uncopied: AtomicUsize,
+    line: AtomicU32,
+    /// Whether the direction is to be shut when the line is free (W5).
+    shuts: AtomicBool,
 }
 
 impl WriteSide {
+    /// The start of what each write needs.
+    pub(super) const HOT: usize = offset_of!(Self, uncopied);
+
     pub(super) fn new(descriptor: Arc<Descriptor>) -> Self {
         let (line, waiters) = (AtomicU32::new(FREE), Mutex::new(VecDeque::new()));
         let (shuts, uncopied) = (AtomicBool::new(false), AtomicUsize::new(usize::MAX));
-        Self { line, waiters, descriptor, poll: Mutex::new(None), shuts, uncopied }
+        let (poll, bell) = (Mutex::new(None), OnceLock::new());
+        Self { line, waiters, descriptor, poll, bell, shuts, uncopied }
     }
 
     /// Takes the line, or waits for it.
@@ -143,9 +152,12 @@ impl WriteSide {
     /// Waits on a ring until the socket takes something.
     fn poll_ready(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let engine = self.descriptor.engine();
+        let bell = self.bell.get_or_init(Arc::default);
+        bell.add(cx);
+        let waker = Waker::from(bell.clone());
         let mut poll = self.poll.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ticket) = *poll {
-            return match engine.poll(ticket, cx.waker()) {
+            return match engine.poll(ticket, &waker) {
                 Polled::Pending | Polled::WantsWaker => Poll::Pending,
                 Polled::Moves => {
                     *poll = None;
@@ -159,7 +171,7 @@ impl WriteSide {
         }
         let request = Request::Poll { fd: self.descriptor.raw(), direction: Direction::Write };
         // SAFETY: it points to nothing; the descriptor is kept by us, and then by what we leave behind.
-        *poll = Some(unsafe { engine.start(&request, cx.waker()) }?);
+        *poll = Some(unsafe { engine.start(&request, &waker) }?);
         Poll::Pending
     }
 }
@@ -171,6 +183,34 @@ impl Drop for WriteSide {
             let late = Box::new(Unasked(self.descriptor.clone()));
             self.descriptor.engine().abandon(ticket, late, Cancel::Yes);
         }
+    }
+}
+
+/// Whom the end of a wait for readiness concerns (W7).
+#[derive(Default)]
+struct Bell(Mutex<Vec<Waker>>);
+
+impl Bell {
+    fn lock(&self) -> MutexGuard<'_, Vec<Waker>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, cx: &Context<'_>) {
+        // Cloned, and dropped, without the lock: a waker is the user's.
+        let waker = cx.waker().clone();
+        let mut waiters = self.lock();
+        if waiters.iter().any(|old| old.will_wake(&waker)) {
+            drop(waiters);
+        } else {
+            waiters.push(waker);
+        }
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        let waiters = std::mem::take(&mut *self.lock());
+        waiters.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -190,9 +230,10 @@ pub(super) enum Extent {
     All,
 }
 
-/// Bytes on their way, of which the first `sent` are gone. Holds the line.
-struct Send<'a, B> {
-    inner: &'a Arc<Inner>,
+/// Bytes on their way, of which the first `sent` are gone. Holds the line, and the socket, which it does
+/// not borrow: a future that is forgotten must not leave the number of a closed descriptor behind.
+struct Send<B> {
+    inner: Arc<Inner>,
     buf: B,
     sent: usize,
     extent: Extent,
@@ -206,7 +247,7 @@ fn request(descriptor: &Descriptor, bytes: &[u8], extent: Extent) -> Request {
 
 // SAFETY: Q1 of `io/buf.rs`, the bytes stay where they are while the buffer moves; the late one keeps
 // the buffer, and the descriptor too.
-unsafe impl<B: IoBuf + Unpin> Operation for Send<'_, B> {
+unsafe impl<B: IoBuf + Unpin> Operation for Send<B> {
     type Output = (Completion, B);
 
     fn request(&mut self) -> Request {
@@ -225,7 +266,7 @@ unsafe impl<B: IoBuf + Unpin> Operation for Send<'_, B> {
 
     fn into_late(self) -> Box<dyn Late> {
         let Self { inner, buf, sent, extent } = self;
-        Box::new(Leftover { inner: inner.clone(), buf, sent, extent })
+        Box::new(Leftover { inner, buf, sent, extent })
     }
 
     fn cancels(&self) -> Cancel {
@@ -336,7 +377,7 @@ enum Stage<'a, B: IoBuf + Unpin> {
     /// Without the line.
     Start(B),
     /// With the line.
-    Send(Op<'a, Send<'a, B>>),
+    Send(Op<'a, Send<B>>),
     Over,
 }
 
@@ -399,8 +440,10 @@ impl<'a, B: IoBuf + Unpin> Write<'a, B> {
         match sys::to_io(result) {
             Ok(count) => self.sent += count as usize,
             Err(_) if self.cancelled && self.sent > 0 => return Some(Ok(self.sent)),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted && !self.cancelled => {
-                return None;
+            // Begun anew, or, if it is not wanted any more, never begun.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                let cancelled = || Err(io::Error::from_raw_os_error(libc::ECANCELED));
+                return self.cancelled.then(cancelled);
             }
             Err(error) => return Some(Err(error)),
         }
@@ -411,7 +454,7 @@ impl<'a, B: IoBuf + Unpin> Write<'a, B> {
     /// Leaves the rest to the ring, or to readiness.
     fn begin_send(&mut self, buf: B) {
         let inner: &'a Arc<Inner> = self.socket;
-        let work = Send { inner, buf, sent: self.sent, extent: self.extent };
+        let work = Send { inner: inner.clone(), buf, sent: self.sent, extent: self.extent };
         self.stage = Stage::Send(Op::new(inner.descriptor.engine(), work));
     }
 }
@@ -469,7 +512,7 @@ impl<B: IoBuf + Unpin> Drop for Write<'_, B> {
     fn drop(&mut self) {
         let Stage::Send(op) = &mut self.stage else { return };
         let Some(Send { inner, buf, sent, extent }) = op.take_idle() else { return };
-        let leftover = Box::new(Leftover { inner: inner.clone(), buf, sent, extent });
+        let leftover = Box::new(Leftover { inner, buf, sent, extent });
         if sent > 0 {
             leftover.go_on();
         }

@@ -213,6 +213,23 @@ impl<T> Deque<T> {
         NonNull::new(self.read_open(top))
     }
 
+    /// The newest item, which a thief may have taken if it is the only one: only its address is worth
+    /// something.
+    ///
+    /// # Safety
+    /// The caller is the owner.
+    #[inline(always)]
+    pub(crate) unsafe fn newest(&self) -> Option<NonNull<T>> {
+        // ORDERING: Relaxed, the owner wrote it.
+        let bottom = self.own.bottom.load(Ordering::Relaxed);
+        // ORDERING: Relaxed, a look; `pop` decides.
+        if distance(self.open.top.load(Ordering::Relaxed), bottom) <= 0 {
+            return None;
+        }
+        // SAFETY: the caller is the owner, and has pushed an item at every index below `bottom`.
+        Some(unsafe { self.read_own(bottom - 1) })
+    }
+
     /// Whether the owner takes `index` without a real fence (D7). For the owner.
     #[inline(always)]
     pub(crate) fn is_light(&self, index: Index) -> bool {
@@ -259,6 +276,23 @@ impl<T> Deque<T> {
         // and buffer are written before. Model: loom_grow_against_steal.
         self.own.bottom.store(bottom + 1, Ordering::Release);
         Index(bottom)
+    }
+
+    /// As `push`, of an item that thieves need no barrier for: its owner takes it with a real fence (D7).
+    ///
+    /// # Safety
+    /// The caller is the owner.
+    #[inline(always)]
+    pub(crate) unsafe fn push_fenced(&self, item: NonNull<T>) {
+        // ORDERING: Relaxed, both: the owner wrote them.
+        let next = self.own.bottom.load(Ordering::Relaxed);
+        let fenced = self.own.fenced.load(Ordering::Relaxed);
+        if fenced <= next {
+            // ORDERING: Release, as in `expect_thieves`.
+            self.own.fenced.store(next + 1, Ordering::Release);
+        }
+        // SAFETY: the caller is the owner.
+        unsafe { self.push(item) };
     }
 
     /// Takes the item at `index` back. It is the newest, unless the answer says otherwise.

@@ -130,7 +130,7 @@ impl Worker {
     #[inline]
     fn pop_newest_job_if(&self, wanted: impl Fn(RawTask) -> bool) -> Option<RawTask> {
         let job = self.next_job()?;
-        if !job.is_stack_job() && wanted(job) {
+        if job.is_task() && wanted(job) {
             return Some(job);
         }
         self.put_back(vec![job]);
@@ -151,10 +151,10 @@ impl Worker {
                 strangers.push(job);
                 break None;
             }
-            if wanted(job) {
+            if job.is_task() && wanted(job) {
                 break Some(job);
             }
-            if !bury_if_claimed(job) {
+            if !job.is_task() || !bury_if_claimed(job) {
                 strangers.push(job);
             }
         };

@@ -17,13 +17,13 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::core::{EventCore, ParkCore};
-use super::shared::{CoreFactory, Lane, Shared, Slot};
+use super::shared::{CoreFactory, Lane, Phase, Shared, Slot};
 use super::worker::Worker;
 use crate::base::shim::Ordering;
 use crate::config::{Config, IoBackend};
 use crate::error::BuildError;
 use crate::io::batch::Batch;
-use crate::io::driver::{Driver, Ending, Kind, Tasks};
+use crate::io::driver::{Caller, Driver, Ending, Kind, Tasks};
 use crate::io::engine::{Closure, Engine, Hooks};
 use crate::io::uring::Mode;
 
@@ -47,6 +47,12 @@ pub(crate) struct Suspect {
 /// take longer.
 const IO_AGE: Duration = Duration::from_micros(100);
 
+/// Up to this time for each, tasks are brief: the clock would cost a percent of them. Guessed.
+pub(super) const BRIEF: u64 = 8_000;
+
+/// How many brief tasks run between two looks at the clock. Guessed.
+const BRIEF_TASKS: u64 = 4;
+
 /// So many tasks in the ring are shared at once, however brief they may be. Guessed: some 300 µs of
 /// work, which is more than a wake costs.
 const HELD_BACK: usize = 64;
@@ -59,7 +65,7 @@ struct DriverCore {
 
 impl EventCore for DriverCore {
     fn poll(&mut self) -> usize {
-        self.driver.visit(&mut self.batch)
+        self.driver.visit(Caller::Owner, &mut self.batch)
     }
 
     fn park(&mut self, timeout: Option<Duration>) {
@@ -134,7 +140,8 @@ impl Shared {
     /// that worker's thread, or it has none.
     pub(super) fn close_driver(&self, driver: usize) {
         self.engine.unman(driver);
-        self.engine.driver(driver).end(Ending::Leave, &mut Batch::new());
+        let ending = || if self.phase() == Phase::Stopped { Ending::Close } else { Ending::Leave };
+        self.engine.driver(driver).end(ending, &mut Batch::new());
     }
 
     /// Does for a stuck worker what its thread would do at its driver: submit, and tell what has
@@ -142,7 +149,7 @@ impl Shared {
     pub(super) fn rescue_driver(&self, slot: &Slot) {
         let driver = self.engine.driver(slot.info.index);
         if driver.is_active() {
-            let told = driver.visit(&mut Batch::new());
+            let told = driver.visit(Caller::Other, &mut Batch::new());
             slot.counters.rescues.add_shared(told as u64);
         }
     }
@@ -166,14 +173,10 @@ impl Worker {
         if !self.runs_futures() {
             return;
         }
-        let ending = match (self.is_stopped(), self.is_leaving()) {
-            (true, _) => Ending::Close,
-            (false, true) => Ending::Leave,
-            (false, false) => Ending::Evacuate,
-        };
-        if ending == Ending::Leave {
+        if !self.is_stopped() && self.is_leaving() {
             return self.shared().close_driver(self.id() as usize);
         }
+        let ending = || if self.is_stopped() { Ending::Close } else { Ending::Evacuate };
         // Not as the slot's worker any more: whom this wakes goes to the others.
         self.driver().end(ending, &mut Batch::new());
     }
@@ -182,7 +185,7 @@ impl Worker {
     /// others would find that only after a while.
     pub(super) fn flush_driver(&self) {
         if self.drives() {
-            self.driver().visit(&mut Batch::new());
+            self.driver().visit(Caller::Owner, &mut Batch::new());
         }
     }
 
@@ -206,7 +209,8 @@ impl Worker {
         }
         let slot = &self.shared().slots[suspect.slot];
         let driver = self.shared().engine.driver(slot.info.index);
-        let told = if driver.is_active() { driver.visit(&mut Batch::new()) } else { 0 };
+        let told =
+            if driver.is_active() { driver.visit(Caller::Other, &mut Batch::new()) } else { 0 };
         slot.counters.rescues.add_shared(told as u64);
         told > 0
     }
@@ -305,10 +309,13 @@ impl Worker {
     }
 
     /// Whether completions have waited for so long that they come before the next task (K4 of `worker`). Tasks that
-    /// were held back for so long are for others, too.
+    /// were held back for so long are for others, too. The clock is read after each task, or, if those before
+    /// were brief, after some.
     pub(super) fn is_due(&self, driving: bool) -> bool {
         let age = || self.shared().clock.now().saturating_duration_since(self.since.get());
-        let due = (driving || self.held_back.get()) && age() >= IO_AGE;
+        let look = (driving || self.held_back.get())
+            && (!self.brief.get() || self.tick.get().is_multiple_of(BRIEF_TASKS));
+        let due = look && age() >= IO_AGE;
         if due {
             self.share_held_back();
         }

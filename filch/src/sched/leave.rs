@@ -7,9 +7,10 @@
 //!     What has landed runs here.
 //! D2. Pinned futures that live keep it: the request is refused, the gate opens again, and the answer names
 //!     them.
-//! D3. What others may run is handed to them: newest task, ring and deque to the injector, timers to other
-//!     wheels (M6 of `timers`), operations and descriptors to other drivers (G5 of `engine`). An operation in
-//!     flight is cancelled and started again elsewhere, or its result is kept if it was faster.
+//! D3. What others may run is handed to them: newest task and ring to the injector, timers to other wheels
+//!     (M6 of `timers`), operations and descriptors to other drivers (G5 of `engine`). Jobs and nodes stay in
+//!     the deque, which is announced: thieves look at every deque, and its next owner finds it as it is. An
+//!     operation in flight is cancelled and started again elsewhere, or its result is kept if it was faster.
 //! D4. Then it leaves crew and idle set. Others of its lane are there (Q2 of `roster`), so who relied on it
 //!     being awake relies on them.
 //! D5. A request is answered once, also where the runtime stops first.
@@ -287,7 +288,7 @@ impl Worker {
         }
     }
 
-    /// Gives tasks and jobs to others (D3).
+    /// Gives tasks to others (D3).
     fn hand_over(&self) {
         let shared = self.shared();
         if let Some(task) = self.take_newest() {
@@ -297,12 +298,6 @@ impl Worker {
         while let Some(task) = unsafe { self.slot().ring.pop() } {
             shared.inject(crate::task::header::RawTask(task));
         }
-        let mut jobs = Vec::new();
-        while let Some(job) = self.next_job() {
-            debug_assert!(!job.is_stack_job(), "between two tasks nothing is forked");
-            jobs.push(job);
-        }
-        jobs.into_iter().rev().for_each(|job| shared.inject(job));
     }
 
     /// D3 and D4, when the thread is no longer that of this worker: whom this wakes goes to others.
@@ -313,6 +308,10 @@ impl Worker {
         self.end_driver();
         lane.crew.dismiss();
         self.leave();
+        if !shared.slots[slot].deque.is_empty() {
+            // D3.
+            shared.notify(lane);
+        }
         shared.free_place(slot);
         // Who blocked meanwhile may have counted on us.
         shared.reinforce_if_needed(lane);

@@ -10,6 +10,7 @@
 //! | `ripe` | is a job worth a theft? |
 //! | `sleep` | how does it go to sleep without missing work? |
 //! | `forks` | who runs the stolen half of a `join`, and what does its owner do? |
+//! | `nodes` | who runs the nodes of a graph, and what does the caller of the run do? |
 //! | `adopt` | how does a thread from outside work here? |
 //! | `crew` | who replaces a worker that blocks? |
 //! | `blocking` | how does a thread wait without stalling the others? |
@@ -39,6 +40,7 @@ pub(crate) mod grow;
 pub(crate) mod leave;
 pub(crate) mod life;
 pub(crate) mod next;
+pub(crate) mod nodes;
 #[cfg(unix)]
 pub(crate) mod poll;
 pub(crate) mod pump;

@@ -11,6 +11,7 @@
 //! R3. Jobs below one that was seen to stay are ripe too, and so is everything for a thief that was
 //!     woken for it.
 //! R4. A thief whose last finds were not worth it waits longer each time.
+//! R5. A node of a graph is ripe at once: its owner has another one in hand, and a theft of it needs no barrier.
 //!
 //! Not here: who searches and how long (`steal`).
 

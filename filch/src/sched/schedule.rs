@@ -23,6 +23,7 @@ use std::ptr::NonNull;
 use super::shared::{Lane, Shared};
 use super::worker::Worker;
 use crate::base::shim::Ordering;
+use crate::config::hooks::Role;
 use crate::idle::{Notify, NotifyMany};
 use crate::queue::spill::Batch;
 use crate::task::context;
@@ -161,7 +162,7 @@ impl Shared {
 impl Lane {
     /// Whether the lane runs async tasks, whose workers the sentry watches.
     pub(crate) fn runs_futures(&self) -> bool {
-        self.range.start == 0
+        self.role != Role::Compute
     }
 
     fn queue(&self, priority: Priority) -> &crate::queue::injector::Injector<Header> {

@@ -9,7 +9,8 @@
 //!     and what has completed for it is submitted and told, each period anew (`drive`).
 //!     Timers of a worker that is stuck or out are fired when they are due, as far as the sentry
 //!     knew of them when it last lay down.
-//! Y3. If all are stuck, or somebody blocks, and something is ready, a spare comes (`crew`).
+//! Y3. If all have been stuck for four periods, or somebody blocks, and something is ready, a spare
+//!     comes (`crew`).
 //! Y4. A main worker that lives in somebody else's loop (`pump`) cannot sleep until a deadline. It leaves
 //!     the time here, and is woken.
 //!
@@ -66,10 +67,21 @@ const TRIM_AFTER: Duration = Duration::from_secs(2);
 /// The first trim only marks what is free; the second gives it back.
 const TRIMS: usize = 2;
 
+/// From how many looks at the same beat on a worker does not count among those at work: a spare that
+/// comes takes operations with it, and a burst of accepts or a moment without a core does not deserve that.
+const STUCK_LOOKS: u32 = 5;
+
+/// A worker's beat at the last look, and at how many looks before.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    beat: u64,
+    looks: u32,
+}
+
 /// What the last round saw.
 #[derive(Default)]
 pub(crate) struct Beats {
-    last: Vec<u64>,
+    last: Vec<Seen>,
     /// How long until a timer of somebody who cannot look after it is due.
     nap: Option<Duration>,
 }
@@ -127,13 +139,14 @@ impl Shared {
         let now = self.tell_time();
         let mut stuck = 0;
         let mut backlog = false;
-        beats.last.resize(lane.staff, 0);
+        beats.last.resize(lane.staff, Seen::default());
         beats.nap = None;
         for (slot, last) in lane.occupied(&self.slots).zip(&mut beats.last) {
             // ORDERING: Relaxed, readings that are milliseconds apart are compared.
             let beat = slot.beat.load(Ordering::Relaxed);
-            if beat % 2 == 1 && beat == *last {
-                if !slot.is_out() {
+            let same = beat == last.beat;
+            if beat % 2 == 1 && same {
+                if !slot.is_out() && last.looks + 1 >= STUCK_LOOKS {
                     stuck += 1;
                 }
                 self.rescue(lane, slot);
@@ -141,14 +154,15 @@ impl Shared {
                 backlog |= !slot.ring.is_empty();
             }
             if beat % 2 == 1
-                && (beat == *last || slot.is_out())
+                && (same || slot.is_out())
                 && let Some(timers) = self.wheel_of(lane, lane.range.start + slot.info.index)
             {
                 self.fire(timers, now, usize::MAX);
                 let nap = self.nap(slice::from_ref(timers), now);
                 beats.nap = [beats.nap, nap].into_iter().flatten().min();
             }
-            *last = beat;
+            let looks = if same { last.looks.saturating_add(1) } else { 1 };
+            *last = Seen { beat, looks };
         }
         lane.crew.set_stuck(stuck);
         if backlog {

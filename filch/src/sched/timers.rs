@@ -10,13 +10,14 @@
 //! M2. While a worker is awake and its wheel holds a timer, the sentry is armed (Y1). It fires the
 //!     timers of a worker that is stuck or out. A spare, which there is only while somebody is missing,
 //!     looks at all wheels in its steps and before its sleeps.
-//! M3. A step fires at most `timer_budget` timers, so they starve nobody; and there is a look in every
-//!     step, so nobody starves them (K4).
+//! M3. A step fires at most `timer_budget` timers, or moves some times as many within the wheel, so they
+//!     starve nobody; and there is a look in every step, so nobody starves them (K4).
 //!     Sleeps that are shorter than `SHORT_NAP` have a rate: when timers are dense, a worker wakes for
 //!     several at once, a little late, and not for each.
 //! M4. A clock that is moved by hand wakes the workers when it moves, and no sleep has a timeout.
 //! M5. Wheels outlive the runtime with whoever still holds a timer; when it ends, timers that are left
-//!     are woken unfired, so that their futures look for another runtime.
+//!     are woken unfired, so that their futures look for another runtime. A thread that is still adopted
+//!     by one that has ended registers with the default runtime.
 //! M6. A worker that leaves shuts its wheel and empties it: its timers are woken unfired, and their futures
 //!     register them elsewhere. Who had chosen that wheel meanwhile is refused, and chooses again.
 //!
@@ -34,7 +35,7 @@ use crate::base::rng::Rng;
 use crate::base::shim::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::sim;
 use crate::task::group::guard_user_code;
-use crate::timer::{Batch, Clock, Expiry, LATEST, NEVER, Refused, Registered, Timer, Timers};
+use crate::timer::{Batch, Clock, Expiry, LATEST, NEVER, Refused, Registered, Shut, Timer, Timers};
 
 /// Naps for timers that are shorter than this have a rate, one per such time (M3): a wake-up costs some
 /// microseconds, and so at most a twentieth of the processor. Guessed.
@@ -93,7 +94,7 @@ impl Wheels {
     pub(super) fn detach(&self, number: usize) {
         // ORDERING: Relaxed, a guess (M6).
         self.attached[number].store(false, Ordering::Relaxed);
-        self.wheels[number].shut();
+        self.wheels[number].shut(Shut::Left);
     }
 
     /// The wheels of attached workers.
@@ -164,14 +165,15 @@ struct Place<'a> {
 }
 
 impl Shared {
-    /// Registers a timer, and sees to it that somebody looks at its wheel in time; ready if it is due.
+    /// Registers a timer, and sees to it that somebody looks at its wheel in time; ready if it is due, `None`
+    /// if the runtime has ended (M5).
     pub(crate) fn register_timer(
         &self,
         mut timer: Pin<&mut Timer>,
         at: Instant,
         mut waker: Waker,
         preference: Preference,
-    ) -> Poll<()> {
+    ) -> Option<Poll<()>> {
         let deadline = self.wheels.deadline(at);
         loop {
             let place = match preference {
@@ -179,14 +181,15 @@ impl Shared {
                 Preference::Light => self.place_light(),
             };
             match timer.as_mut().register(place.timers, deadline, place.now, waker) {
-                Ok(Registered::Due) => return Poll::Ready(()),
-                Ok(Registered::Waits) => return Poll::Pending,
+                Ok(Registered::Due) => return Some(Poll::Ready(())),
+                Ok(Registered::Waits) => return Some(Poll::Pending),
                 Ok(Registered::Nearest) => {
                     self.announce_timer(&place);
-                    return Poll::Pending;
+                    return Some(Poll::Pending);
                 }
+                Err(Refused { why: Shut::Ended, .. }) => return None,
                 // M6.
-                Err(Refused(returned)) => waker = returned,
+                Err(Refused { why: Shut::Left, waker: returned }) => waker = returned,
             }
         }
     }
@@ -242,7 +245,8 @@ impl Shared {
 
     /// Fires what is due at `now` in a wheel, at most `budget` timers.
     pub(super) fn fire(&self, timers: &Timers, now: Instant, mut budget: usize) {
-        let now = self.wheels.time(now);
+        // Only a wheel that is closed has come to the end of time (N6 of `timer`).
+        let now = self.wheels.time(now).min(LATEST);
         if timers.nearest() > now {
             return;
         }
@@ -291,11 +295,14 @@ impl Shared {
 
     /// M5; no thread is left.
     pub(super) fn close_wheels(&self) {
-        self.wheels.wheels.iter().for_each(|timers| empty(timers));
+        for timers in &self.wheels.wheels {
+            timers.shut(Shut::Ended);
+            empty(timers);
+        }
     }
 }
 
-/// Wakes all timers of a wheel unfired, which nobody looks at any more (M5, M6).
+/// Wakes all timers of a wheel that was shut, unfired (M5, M6).
 fn empty(timers: &Timers) {
     let mut batch = Batch::new();
     loop {

@@ -11,7 +11,8 @@
 //! K3. `searching` says how the idle set counts this worker, at any time.
 //! K4. No step is unbounded: a worker whose tasks respawn for ever sees events, its mailbox and
 //!     the end of the runtime every `local_budget` tasks, at least every `io_interval`, and, while
-//!     operations are in flight, after the task that ends 100 µs later.
+//!     operations are in flight or timers wait, after the task that ends 100 µs later, or up to three more after
+//!     brief ones.
 //!
 //! Not here: which task is next (`next`), whom to steal from (`steal`), the sleep (`sleep`).
 
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::core::EventCore;
-use super::drive::Suspect;
+use super::drive::{BRIEF, Suspect};
 use super::leave::{Departure, Request};
 use super::ripe::Ripeness;
 use super::roster::Term;
@@ -107,6 +108,8 @@ pub(crate) struct Worker {
     pub(super) held_back: Cell<bool>,
     /// When the event core was last visited: time and tick.
     pub(super) visited: Cell<(Instant, u64)>,
+    /// Whether the tasks of the last step were brief (`is_due`).
+    pub(super) brief: Cell<bool>,
     /// When the worker last woke, fell asleep or told the time.
     pub(super) since: Cell<Instant>,
     aborting: Cell<bool>,
@@ -114,6 +117,8 @@ pub(crate) struct Worker {
     pub(super) short_naps: Cell<Instant>,
     /// Whom the next fork that finds sleepers wakes, if it is the first of a loop; one otherwise, 0.
     pub(crate) announced: Cell<usize>,
+    /// The last find beyond the own queues was a node of a graph.
+    pub(super) found_node: Cell<bool>,
     /// How many calls of a guest may fork (U3).
     pub(crate) forking: Cell<usize>,
     /// Whether the event core is the program's own.
@@ -162,10 +167,12 @@ impl Worker {
             delivering: Cell::new(false),
             held_back: Cell::new(false),
             visited: Cell::new((shared.clock.now(), 0)),
+            brief: Cell::new(false),
             since: Cell::new(shared.clock.now()),
             aborting: Cell::new(false),
             short_naps: Cell::new(shared.clock.now()),
             announced: Cell::new(0),
+            found_node: Cell::new(false),
             forking: Cell::new(0),
             guest_core: slot.guest_core.is_present(),
             changes: RefCell::new(Vec::new()),
@@ -383,6 +390,10 @@ impl Worker {
         }
     }
 
+    pub(super) fn is_aborting(&self) -> bool {
+        self.aborting.get()
+    }
+
     pub(crate) fn is_stopped(&self) -> bool {
         self.shared.phase() == Phase::Stopped
     }
@@ -418,7 +429,7 @@ impl Worker {
     }
 
     fn run_private(&self) {
-        let driving = self.drives();
+        let driving = self.drives() || self.has_timers();
         for _ in 0..self.shared.config.private_budget {
             let task = self.private.borrow_mut().pop_front();
             let Some(task) = task else { break };
@@ -432,7 +443,7 @@ impl Worker {
 
     /// Runs ready tasks of this worker's own queues, at most `local_budget`.
     fn run_local(&self) {
-        let (config, driving) = (&self.shared.config, self.drives());
+        let (config, driving) = (&self.shared.config, self.drives() || self.has_timers());
         for _ in 0..config.local_budget.min(config.io_interval) {
             let tick = self.count_tick();
             let task = if tick < self.next_look.get() {
@@ -468,6 +479,12 @@ impl Worker {
             .or_else(|| self.next_local())
     }
 
+    /// How many tasks may run here before somebody else's have their turn, at least one.
+    pub(super) fn left_until_look(&self) -> u32 {
+        let left = self.next_look.get().saturating_sub(self.tick.get());
+        left.clamp(1, self.shared.config.local_budget as u64) as u32
+    }
+
     fn count_tick(&self) -> u64 {
         let tick = self.tick.get() + 1;
         self.tick.set(tick);
@@ -481,6 +498,7 @@ impl Worker {
         let spent = now.saturating_duration_since(since).as_nanos() as u64;
         self.slot().counters.busy_ns.add(spent);
         let each = spent / ran.max(1);
+        self.brief.set(each < BRIEF);
         if let Some(tasks) = GLOBAL_LOOK_NS.checked_div(each) {
             let longest = 2 * self.shared.config.global_interval as u64;
             let aim = tasks.clamp(2, longest);
@@ -514,6 +532,9 @@ impl Worker {
         }
         if let Some(job) = task.as_stack_job() {
             return self.run_fork(job);
+        }
+        if let Some(node) = task.as_node() {
+            return self.run_node(node);
         }
         // SAFETY: T4, the entry keeps the cell alive.
         let start = unsafe { task.header() }.state.start();

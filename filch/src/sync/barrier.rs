@@ -64,7 +64,8 @@ impl Barrier {
     ///
     /// ```
     /// let barrier = filch::sync::Barrier::new(2);
-    /// filch::block_on(async { filch::join!(barrier.wait(), barrier.wait()) });
+    /// let (one, two) = filch::block_on(async { filch::join!(barrier.wait(), barrier.wait()) });
+    /// assert!(one.is_leader() != two.is_leader());
     /// ```
     ///
     /// # Cancel safety

@@ -104,20 +104,22 @@ impl Bell {
         });
     }
 
-    /// Listens from now on; true if there was a sign already.
+    /// Listens from now on; true if there was a sign already, which is heard by this.
     pub(super) fn enable(&self, listener: &mut Listener) -> bool {
         if listener.heard.is_some() {
             return true;
         }
-        let mut state = lock(&self.state);
-        let sign = state.sign_for(listener);
-        match (sign, listener.slot) {
-            (Some(_), None) => listener.heard = sign,
-            (None, None) => listener.slot = Some(state.waiters.push_back(None, Ticket::Waits)),
-            // Heard by the poll, which ends the entry.
-            (_, Some(_)) => {}
-        }
-        sign.is_some()
+        Turn::take(&self.state, |state, turn| {
+            listener.heard = state.sign_for(listener);
+            match (listener.heard, listener.slot) {
+                (Some(_), _) => drop(turn.leave(&mut state.waiters, &mut listener.slot)),
+                (None, None) => {
+                    listener.slot = Some(state.waiters.push_back(None, Ticket::Waits));
+                }
+                (None, Some(_)) => {}
+            }
+            listener.heard.is_some()
+        })
     }
 
     pub(super) fn poll(&self, listener: &mut Listener, cx: &Context<'_>) -> Poll<()> {

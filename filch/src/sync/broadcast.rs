@@ -15,6 +15,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use futures_lite::Stream;
+
 use super::coop;
 use super::turn::{Step, Turn, lock, poll_under};
 use super::waiters::{Key, Waiters};
@@ -46,7 +48,7 @@ pub fn channel<T: Clone>(capacity: usize) -> (Sender<T>, Receiver<T>) {
         waiters: Waiters::new(),
     };
     let channel = Arc::new(Mutex::new(state));
-    (Sender { channel: channel.clone() }, Receiver { channel, next: 0 })
+    (Sender { channel: channel.clone() }, Receiver { channel, next: 0, slot: None })
 }
 
 struct State<T> {
@@ -143,6 +145,8 @@ pub struct Receiver<T> {
     channel: Arc<Mutex<State<T>>>,
     /// D1.
     next: u64,
+    /// Where it waits as a stream.
+    slot: Option<Key>,
 }
 
 impl<T> Sender<T> {
@@ -233,7 +237,7 @@ impl<T> Sender<T> {
 fn subscribe<T>(channel: &Arc<Mutex<State<T>>>) -> Receiver<T> {
     let mut state = lock(channel);
     state.receivers += 1;
-    Receiver { channel: channel.clone(), next: state.end() }
+    Receiver { channel: channel.clone(), next: state.end(), slot: None }
 }
 
 impl<T> Clone for Sender<T> {
@@ -357,6 +361,7 @@ impl<T: Clone> Receiver<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
+        leave(&self.channel, &mut self.slot);
         let gone = {
             let mut state = lock(&self.channel);
             state.receivers -= 1;
@@ -380,29 +385,61 @@ impl<T> Future for Recv<'_, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { receiver, slot } = &mut *self;
-        let Receiver { channel, next } = &mut **receiver;
-        poll_under(channel, cx, |state, turn, waker| {
-            let result = match state.take(next) {
-                Ok(taken) => Ok(taken),
-                Err(TryRecvError::Lagged(missed)) => Err(RecvError::Lagged(missed)),
-                Err(TryRecvError::Closed) => Err(RecvError::Closed),
-                Err(TryRecvError::Empty) => {
-                    return turn.wait(&mut state.waiters, slot, waker, false);
-                }
-            };
-            turn.leave(&mut state.waiters, slot);
-            Step::Ready(result)
-        })
+        poll_recv(&receiver.channel, &mut receiver.next, slot, cx)
     }
 }
 
 impl<T> Drop for Recv<'_, T> {
     fn drop(&mut self) {
-        if self.slot.is_some() {
-            Turn::take(&self.receiver.channel, |state, turn| {
-                turn.leave(&mut state.waiters, &mut self.slot);
-            });
-        }
+        leave(&self.receiver.channel, &mut self.slot);
+    }
+}
+
+impl<T: Clone> Stream for Receiver<T> {
+    type Item = Result<T, RecvError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Self { channel, next, slot } = &mut *self;
+        coop::poll_counted(cx, |cx| poll_recv(channel, next, slot, cx)).map(|taken| match taken {
+            Err(RecvError::Closed) => None,
+            taken => Some(taken.map(Taken::into_value)),
+        })
+    }
+}
+
+/// Takes the next message, or waits for it.
+fn poll_recv<T>(
+    channel: &Mutex<State<T>>,
+    next: &mut u64,
+    slot: &mut Option<Key>,
+    cx: &Context<'_>,
+) -> Poll<Result<Taken<T>, RecvError>> {
+    poll_under(channel, cx, |state, turn, waker| {
+        let result = match (state.take(next), *slot) {
+            (Ok(taken), _) => Ok(taken),
+            (Err(TryRecvError::Lagged(missed)), _) => Err(RecvError::Lagged(missed)),
+            (Err(TryRecvError::Closed), _) => Err(RecvError::Closed),
+            // A stream that was woken for a message that was then taken in another way.
+            (Err(TryRecvError::Empty), Some(key)) if *state.waiters.ticket(key) => {
+                let Some(waker) = turn.clone_of_waker() else { return Step::Again };
+                state.waiters.relink_front(key, false, waker);
+                return Step::Pending;
+            }
+            (Err(TryRecvError::Empty), _) => {
+                return turn.wait(&mut state.waiters, slot, waker, false);
+            }
+        };
+        turn.leave(&mut state.waiters, slot);
+        Step::Ready(result)
+    })
+}
+
+/// Waits no longer.
+fn leave<T>(channel: &Mutex<State<T>>, slot: &mut Option<Key>) {
+    if slot.is_some() {
+        Turn::take(channel, |state, turn| {
+            turn.leave(&mut state.waiters, slot);
+        });
     }
 }
 

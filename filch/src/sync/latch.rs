@@ -100,7 +100,9 @@ impl Latch {
     /// Waits until it is open.
     ///
     /// ```
-    /// filch::block_on(filch::sync::Latch::new(0).wait());
+    /// let latch = filch::sync::Latch::new(1);
+    /// filch::block_on(async { filch::join!(latch.wait(), async { latch.count_down() }) });
+    /// assert!(latch.is_open());
     /// ```
     ///
     /// # Cancel safety
@@ -116,6 +118,7 @@ impl Latch {
     /// ```
     /// let latch = filch::sync::Latch::new(2);
     /// filch::block_on(async { filch::join!(latch.arrive_and_wait(), latch.arrive_and_wait()) });
+    /// assert!(latch.is_open());
     /// ```
     ///
     /// # Panics
@@ -135,6 +138,7 @@ impl Latch {
     /// std::thread::scope(|s| {
     ///     s.spawn(|| latch.count_down());
     ///     latch.blocking_wait();
+    ///     assert!(latch.is_open());
     /// });
     /// ```
     pub fn blocking_wait(&self) {

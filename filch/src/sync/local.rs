@@ -4,8 +4,8 @@
 //!     between polls it lies in the scope's future. What lay in the slot before comes back afterwards,
 //!     also by a panic.
 //! K2. A slot says which task put the value there. Another task that runs on top of it, because the
-//!     first one waits for it, does not see it: whether a task is run in place or elsewhere makes no
-//!     difference.
+//!     first one waits for it, does not see it, nor does a `block_on` inside of that one: whether a task is
+//!     run in place or elsewhere makes no difference.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -71,7 +71,7 @@ impl<T> Slot<T> {
 #[derive(Debug)]
 struct Held<T> {
     value: T,
-    task: *const Header,
+    owner: *const Header,
 }
 
 /// A value that belongs to a task; made by [`task_local!`](crate::task_local).
@@ -170,9 +170,9 @@ impl<T: 'static> LocalKey<T> {
     pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, AccessError> {
         let call = |slot: &Slot<T>| {
             let held = slot.0.borrow();
-            let task = context::with(|cx| cx.task.get());
-            // K2; inside of a `block_on` of the task no task is named.
-            let visible = |held: &&Held<T>| task.is_null() || held.task == task;
+            let owner = context::owner();
+            // K2.
+            let visible = |held: &&Held<T>| held.owner == owner;
             held.as_ref().filter(visible).map(|held| f(&held.value)).ok_or(AccessError(()))
         };
         self.slot.try_with(call).unwrap_or(Err(AccessError(())))
@@ -198,8 +198,7 @@ impl<T: 'static> LocalKey<T> {
     /// Calls `f` with the value in the slot (K1).
     #[track_caller]
     fn with_value<R>(&'static self, value: &mut Option<T>, f: impl FnOnce() -> R) -> R {
-        let task = context::with(|cx| cx.task.get());
-        let held = value.take().map(|value| Held { value, task });
+        let held = value.take().map(|value| Held { value, owner: context::owner() });
         let _inside = Inside { key: self, value, outer: self.swap(held) };
         f()
     }

@@ -3,10 +3,13 @@
 //! C1. Room: messages in the queue and room that was granted are never more than the capacity. Room
 //!     that a message leaves goes to the sender that has waited longest, so senders do not overtake.
 //! C2. While receivers wait, no more messages lie in the queue than receivers were told of them: each
-//!     message tells one; one that is told and dropped tells the next.
+//!     message tells one; one that is told and dropped tells the next. Streams that wait before it are
+//!     told beside it, and do not count.
 //! C3. A message is with its sender, in the queue or with its receiver, and leaves the queue only
 //!     into the hands of a caller: nothing is lost when a future is dropped.
 //! C4. Messages and wakers are dropped outside of the lock.
+//! C5. A permit that was given before the close may still be used: receivers are told of the end when
+//!     the last one is gone, so no message comes after it.
 //!
 //! One lock around a queue: as quick as the lock-free queue that was measured beside it, and less to prove
 //! (docs/adr/0024-sync.md).
@@ -77,6 +80,7 @@ fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
             messages: VecDeque::new(),
             capacity,
             granted: 0,
+            reserved: 0,
             closed: false,
             senders: Waiters::new(),
             receivers: Waiters::new(),
@@ -101,6 +105,8 @@ struct State<T> {
     capacity: usize,
     /// Room that senders were given and have not used (C1).
     granted: usize,
+    /// Permits that are out (C5); counted in `granted` too.
+    reserved: usize,
     closed: bool,
     senders: Waiters<Room>,
     receivers: Waiters<Told>,
@@ -120,6 +126,9 @@ enum Room {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     No,
+    /// Not, and it waits as a stream: it may never be polled again, so that it being told is no reason
+    /// not to tell the next.
+    NoStream,
     Yes,
 }
 
@@ -137,8 +146,11 @@ impl<T> State<T> {
 
     /// C2.
     fn tell_one(&mut self, turn: &mut Turn) {
-        if let Some(waker) = self.receivers.pop_front(Told::Yes) {
-            turn.wakers.push(waker);
+        while let Some((_, &told)) = self.receivers.front() {
+            turn.wakers.push(self.receivers.pop_front(Told::Yes).flatten());
+            if told != Told::NoStream {
+                return;
+            }
         }
     }
 
@@ -166,6 +178,32 @@ impl<T> State<T> {
         self.grant_room(turn);
     }
 
+    /// Whether no message will come (C5).
+    fn is_over(&self) -> bool {
+        self.closed && self.reserved == 0
+    }
+
+    /// Hands out a permit, for room that was granted.
+    fn reserve(&mut self) {
+        debug_assert!(self.reserved < self.granted && !self.closed, "C5");
+        self.reserved += 1;
+    }
+
+    /// A permit is used, or not; the room is still granted.
+    fn unreserve(&mut self, turn: &mut Turn) {
+        self.reserved -= 1;
+        self.tell_of_the_end(turn);
+    }
+
+    /// C5.
+    fn tell_of_the_end(&mut self, turn: &mut Turn) {
+        while self.is_over()
+            && let Some(waker) = self.receivers.pop_front(Told::Yes)
+        {
+            turn.wakers.push(waker);
+        }
+    }
+
     /// Everybody who waits finds out.
     fn close(&mut self, turn: &mut Turn) -> bool {
         if std::mem::replace(&mut self.closed, true) {
@@ -174,9 +212,7 @@ impl<T> State<T> {
         while let Some(waker) = self.senders.pop_front(Room::Wanted) {
             turn.wakers.push(waker);
         }
-        while let Some(waker) = self.receivers.pop_front(Told::No) {
-            turn.wakers.push(waker);
-        }
+        self.tell_of_the_end(turn);
         while let Some(waker) = self.closing.pop_front(()) {
             turn.wakers.push(waker);
         }

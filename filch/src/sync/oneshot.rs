@@ -13,6 +13,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+pub use super::mpmc::TryRecvError;
+
 use super::coop;
 use super::turn::lock;
 use crate::base::shim::Mutex;
@@ -94,23 +96,6 @@ pub struct Receiver<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecvError;
 
-/// Why there is no message at once.
-///
-/// ```
-/// use filch::sync::oneshot::{self, TryRecvError};
-/// let (sender, mut receiver) = oneshot::channel::<u32>();
-/// assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
-/// drop(sender);
-/// assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TryRecvError {
-    /// It may still come.
-    Empty,
-    /// It will not come, or was received.
-    Closed,
-}
-
 impl<T> Sender<T> {
     /// Sends the message.
     ///
@@ -156,6 +141,7 @@ impl<T> Sender<T> {
     /// # filch::block_on(async {
     /// let (mut sender, receiver) = filch::sync::oneshot::channel::<u32>();
     /// filch::join!(sender.closed(), async { drop(receiver) });
+    /// assert!(sender.is_closed());
     /// # });
     /// ```
     ///
@@ -355,14 +341,4 @@ impl fmt::Display for RecvError {
     }
 }
 
-impl fmt::Display for TryRecvError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Empty => "there is no message yet",
-            Self::Closed => "there is no message and will be none",
-        })
-    }
-}
-
 impl Error for RecvError {}
-impl Error for TryRecvError {}

@@ -10,7 +10,7 @@
 //!     the order of the list, whole, by whoever makes it possible.
 //! Q4. A permit is in the word, with its taker, or granted to an entry whose future has not looked
 //!     yet; a future that is dropped then gives it back. So none is lost or made up.
-//! Q5. Once `CLOSED` nobody waits, and takers are refused.
+//! Q5. Once `CLOSED` nobody waits, and takers are refused; they see what was done before the close.
 //!
 //! Model: `loom_permits_*`.
 
@@ -92,8 +92,9 @@ impl Permits {
     /// Takes `need` permits if they are there and nobody waits.
     #[inline]
     pub(super) fn try_take(&self, need: usize) -> Attempt {
-        // ORDERING: Relaxed, the exchange below decides.
-        let mut word = self.word.load(Ordering::Relaxed);
+        // ORDERING: Acquire pairs with the AcqRel in `close`: who is refused sees what came before it
+        // (a latch); else the exchange below decides.
+        let mut word = self.word.load(Ordering::Acquire);
         loop {
             let attempt = judge(word, need);
             if attempt != Attempt::Taken {
@@ -101,8 +102,8 @@ impl Permits {
             }
             let rest = word - (need << SHIFT);
             // ORDERING: Acquire pairs with the Release in `give`: what was done under the permit is
-            // seen; model: loom_permits_pass_what_was_done_under_them.
-            match self.word.compare_exchange_weak(word, rest, Ordering::Acquire, Ordering::Relaxed)
+            // seen; model: loom_permits_pass_what_was_done_under_them. A failure is a load as above.
+            match self.word.compare_exchange_weak(word, rest, Ordering::Acquire, Ordering::Acquire)
             {
                 Ok(_) => return Attempt::Taken,
                 Err(now) => word = now,
@@ -137,8 +138,8 @@ impl Permits {
         Turn::take(&self.queue, |queue, turn| {
             // ORDERING: AcqRel; Release as above, Acquire because what earlier givers did goes on
             // to those that are served here, by way of the lock.
-            let word = self.word.fetch_add(permits << SHIFT, Ordering::AcqRel);
-            add(word, permits);
+            let more = |word| Some(add(word, permits));
+            let _ = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more);
             self.serve(queue, turn);
         });
     }

@@ -237,6 +237,8 @@ impl Raw {
                 tell_first(queue, turn);
                 DUE
             }
+            // M5: whether it was the first that left or one behind it, who is first now decides.
+            (Some((_, first)), _) if first.is_due(self.patience()) => 0,
             (Some(_), _) => DUE,
         };
         // ORDERING: Relaxed, the flags say who waits and publish nothing else.

@@ -230,6 +230,37 @@ impl<T: ?Sized> RwLock<T> {
         Ok(RwLockWriteGuard::new(self))
     }
 
+    /// As [`RwLock::try_read`], with a guard that keeps the lock alive.
+    ///
+    /// ```
+    /// let lock = std::sync::Arc::new(filch::sync::RwLock::new(1));
+    /// let guard = lock.clone().try_read_owned().unwrap();
+    /// assert!(lock.try_write_owned().is_err());
+    /// assert_eq!(*guard, 1);
+    /// ```
+    ///
+    /// # Errors
+    /// If somebody writes or waits to.
+    pub fn try_read_owned(self: Arc<Self>) -> Result<OwnedRwLockReadGuard<T>, TryLockError> {
+        attempt(&self.permits, 1)?;
+        Ok(OwnedRwLockReadGuard::new(self))
+    }
+
+    /// As [`RwLock::try_write`], with a guard that keeps the lock alive.
+    ///
+    /// ```
+    /// let lock = std::sync::Arc::new(filch::sync::RwLock::new(1));
+    /// *lock.clone().try_write_owned().unwrap() += 1;
+    /// assert_eq!(*lock.try_read_owned().unwrap(), 2);
+    /// ```
+    ///
+    /// # Errors
+    /// If somebody reads, writes or waits to.
+    pub fn try_write_owned(self: Arc<Self>) -> Result<OwnedRwLockWriteGuard<T>, TryLockError> {
+        attempt(&self.permits, READERS)?;
+        Ok(OwnedRwLockWriteGuard::new(self))
+    }
+
     /// Reads, with the right to become a writer, if that is possible at once.
     ///
     /// ```

@@ -24,6 +24,7 @@ use crate::testkit::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 mod receiver;
 mod sender;
 
+pub use super::broadcast::SendError;
 pub use receiver::Receiver;
 pub use sender::Sender;
 
@@ -196,17 +197,6 @@ impl<T: fmt::Debug> fmt::Debug for Ref<'_, T> {
     }
 }
 
-/// There is no receiver; here is the value.
-///
-/// ```
-/// use filch::sync::watch::{self, SendError};
-/// let (sender, receiver) = watch::channel(1);
-/// drop(receiver);
-/// assert_eq!(sender.send(2), Err(SendError(2)));
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct SendError<T>(pub T);
-
 /// All senders are gone.
 ///
 /// ```
@@ -218,23 +208,10 @@ pub struct SendError<T>(pub T);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecvError;
 
-impl<T> fmt::Debug for SendError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SendError(..)")
-    }
-}
-
-impl<T> fmt::Display for SendError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("there is no receiver")
-    }
-}
-
 impl fmt::Display for RecvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("all senders are gone")
     }
 }
 
-impl<T> Error for SendError<T> {}
 impl Error for RecvError {}

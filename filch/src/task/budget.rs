@@ -28,7 +28,7 @@ pub(crate) fn poll_counted<T>(
 /// spent. Cheaper than a poll that is ready.
 #[inline]
 pub(crate) fn now<T>(operation: impl FnOnce() -> Option<T>) -> Option<T> {
-    if context::with(|here| here.budget.get()) == 0 {
+    if is_spent() {
         return None;
     }
     let result = operation()?;
@@ -55,6 +55,11 @@ pub(crate) fn poll_proceed(cx: &Context<'_>) -> Poll<()> {
         return Poll::Pending;
     }
     Poll::Ready(())
+}
+
+/// Whether nothing is left, so that no operation that counts is ready.
+pub(crate) fn is_spent() -> bool {
+    context::with(|here| here.budget.get()) == 0
 }
 
 fn give_back() {

@@ -11,6 +11,9 @@
 //! X5. While `deque` is set, the thread owns it, a unit of the current group is held by the task or
 //!     call that runs here, and group and deque belong to one runtime.
 //!
+//! X6. `below` is set only around the body of a `block_on` or a `scope`, and restored when it ends. The
+//!     task is further down on this stack, so it is there.
+//!
 //! Not here: what a worker is (`sched`); it is kept as an untyped pointer so that this file
 //! stays below it.
 
@@ -47,6 +50,8 @@ pub(crate) struct Context {
     pub(crate) waits: Cell<usize>,
     /// The task that runs on this thread, or null.
     pub(crate) task: Cell<*const Header>,
+    /// While `task` is null: the task inside of whose `block_on` or `scope` this is, or null (X6).
+    below: Cell<*const Header>,
     /// The job whose closure was called on this thread, and not only a forked part of it, or null: its
     /// purse is this thread's (`job`).
     pub(crate) purse: Cell<*const Header>,
@@ -74,6 +79,7 @@ thread_local! {
             outer: Cell::new(ptr::null()),
             waits: Cell::new(0),
             task: Cell::new(ptr::null()),
+            below: Cell::new(ptr::null()),
             purse: Cell::new(ptr::null()),
             budget: Cell::new(u32::MAX),
             yielded: Cell::new(false),
@@ -183,6 +189,35 @@ pub(crate) fn is_inside(shared: *const ()) -> bool {
         }
         false
     })
+}
+
+/// Whom what runs here belongs to: the task, or the one that waits for it in a `block_on` (X6). To be
+/// compared, and not to be followed.
+pub(crate) fn owner() -> *const Header {
+    with(|cx| if cx.task.get().is_null() { cx.below.get() } else { cx.task.get() })
+}
+
+/// Sets whom a stretch without a task belongs to, until dropped (X6).
+#[must_use]
+pub(crate) struct Below(*const Header);
+
+impl Below {
+    /// To the owner of this stack, which is about to wait for it.
+    pub(crate) fn here() -> Self {
+        let owner = owner();
+        Self(with(|cx| cx.below.replace(owner)))
+    }
+
+    /// To nobody on this stack.
+    pub(crate) fn nobody() -> Self {
+        Self(with(|cx| cx.below.replace(ptr::null())))
+    }
+}
+
+impl Drop for Below {
+    fn drop(&mut self) {
+        with(|cx| cx.below.set(self.0));
+    }
 }
 
 /// Sets what the thread is doing until dropped (X1).

@@ -28,6 +28,12 @@ impl Count {
         Self(AtomicUsize::new(1))
     }
 
+    /// Begins anew with so many units. Nobody else has the count: it is fresh or finished.
+    pub(crate) fn rearm(&self, units: usize) {
+        // ORDERING: Relaxed, whoever gets a unit gets it from the caller, with what publishes it.
+        self.0.store(units, Ordering::Relaxed);
+    }
+
     /// Adds units; the caller holds one (C3).
     pub(crate) fn add(&self, units: usize) {
         // ORDERING: Relaxed, the caller's own unit keeps the group unfinished; the task that gets

@@ -30,6 +30,8 @@ pub(crate) mod job;
 #[cfg(not(loom))]
 pub(crate) mod join;
 #[cfg(not(loom))]
+pub(crate) mod node;
+#[cfg(not(loom))]
 pub(crate) mod stack;
 #[cfg(not(loom))]
 pub(crate) mod waker;

@@ -18,7 +18,7 @@ use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
-use super::context::{self, Frame};
+use super::context::{self, Below, Frame};
 use super::group::{Group, Payload};
 use super::header::{Header, RawTask};
 use super::latch::Latch;
@@ -138,9 +138,10 @@ impl Taken {
             // SAFETY: J4.
             unsafe { Frame::enter(group.as_ptr(), fork.task, u32::MAX) }
         });
+        let below = fork.task.is_null().then(Below::nobody);
         // SAFETY: by the caller's promise.
         unsafe { (fork.run)(self.0) };
-        drop(frame);
+        drop((below, frame));
         &raw const fork.latch
     }
 }
@@ -150,6 +151,12 @@ impl RawTask {
     #[inline(always)]
     pub(crate) fn is_stack_job(self) -> bool {
         self.0.addr().get() & STACK != 0
+    }
+
+    /// Whether the entry is that of a task: neither a stack job's nor a node's.
+    #[inline(always)]
+    pub(crate) fn is_task(self) -> bool {
+        !self.is_stack_job() && self.as_node().is_none()
     }
 
     /// The stack job whose entry the caller has taken, unless it is a task's.

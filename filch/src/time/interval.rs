@@ -5,6 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures_lite::Stream;
+
 use super::instant::Instant;
 use super::sleep::{Sleep, sleep_until};
 
@@ -98,12 +100,16 @@ impl MissedTickBehavior {
     }
 }
 
-/// Ticks at equal distances; see [`interval`].
+/// Ticks at equal distances; see [`interval`]. As a [`Stream`] it has no end.
 ///
 /// ```
 /// use std::time::Duration;
+/// use futures_lite::StreamExt;
 /// let mut interval: filch::time::Interval = filch::time::interval(Duration::from_millis(1));
-/// filch::block_on(async { interval.tick().await });
+/// filch::block_on(async {
+///     let first = interval.tick().await;
+///     assert_eq!(interval.next().await, Some(first + Duration::from_millis(1)));
+/// });
 /// ```
 #[derive(Debug)]
 pub struct Interval {
@@ -253,5 +259,13 @@ impl Interval {
     /// ```
     pub fn period(&self) -> Duration {
         self.period
+    }
+}
+
+impl Stream for Interval {
+    type Item = Instant;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Instant>> {
+        self.poll_tick(cx).map(Some)
     }
 }

@@ -11,10 +11,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::instant::Instant;
+use crate::sched::shared::Shared;
 use crate::sched::timers::Preference;
-use crate::spawn;
 use crate::task::budget;
 use crate::timer::{Polled, Timer};
+use crate::{runtime, spawn};
 
 /// Waits until `duration` has passed since this call.
 ///
@@ -124,7 +125,7 @@ impl Sleep {
         // SAFETY: nothing that is pinned is moved.
         unsafe { self.as_mut().get_unchecked_mut() }.deadline = deadline;
         if let Some(waker) = waker
-            && self.register(waker.clone()).is_ready()
+            && self.register(&waker).is_ready()
         {
             waker.wake();
         }
@@ -156,16 +157,25 @@ impl Sleep {
         match self.as_mut().timer().poll(cx.waker()) {
             Polled::Fired => Poll::Ready(()),
             Polled::Waits => Poll::Pending,
-            Polled::Idle => self.register(cx.waker().clone()),
+            Polled::Idle => self.register(cx.waker()),
         }
     }
 
     /// S1; ready if there is nothing to wait for.
-    fn register(self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
-        let at = self.deadline.into_std();
-        spawn::current(|shared, _, _| {
-            shared.register_timer(self.timer(), at, waker, Preference::Here)
+    fn register(mut self: Pin<&mut Self>, waker: &Waker) -> Poll<()> {
+        let registered =
+            spawn::current(|shared, _, _| self.as_mut().register_with(shared, waker.clone()));
+        registered.unwrap_or_else(|| {
+            // A thread that is adopted by a runtime that has ended.
+            let shared = runtime::default().shared();
+            self.register_with(shared, waker.clone()).expect("the default runtime does not end")
         })
+    }
+
+    /// As `register`, with a wheel of this runtime; `None` if it has ended.
+    fn register_with(self: Pin<&mut Self>, shared: &Shared, waker: Waker) -> Option<Poll<()>> {
+        let at = self.deadline.into_std();
+        shared.register_timer(self.timer(), at, waker, Preference::Here)
     }
 }
 

@@ -21,9 +21,9 @@
 //!     deadline than it was is told so, and sees to it that somebody looks. A removal leaves it: one
 //!     look for nothing costs less than to tell somebody of each deadline anew.
 //! N5. No lock is held while a waker is cloned, woken or dropped.
-//!
-//! N6. A wheel that is shut takes no timer. It is shut and opened under the lock, so who shuts it and then
-//!     empties it (`close`) leaves nothing behind that nobody looks at.
+//! N6. A wheel that is shut takes no timer and fires none. It is shut and opened under the lock, so who shuts
+//!     it and then empties it (`close`) leaves nothing behind that nobody looks at. To empty it is to go to
+//!     the end of time; opened again, it begins anew.
 //! N7. `len` is what the wheel holds: written under the lock, so a registration is counted before it
 //!     returns.
 //!
@@ -46,7 +46,7 @@ mod model;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-/// Entries that one look moves to a lower level, for each that it may fire. Guessed.
+/// Entries that a look may move to a lower level in place of one that it may fire. Guessed.
 const MOVES: usize = 4;
 
 /// In no wheel.
@@ -76,12 +76,24 @@ struct Shelf {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Intake {
     Open,
-    Shut,
+    Shut(Shut),
 }
 
-/// The waker of a timer that a shut wheel did not take.
+/// Why a wheel is shut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shut {
+    /// Nobody looks at it for now; another takes the timer.
+    Left,
+    /// Nobody will look at it again, nor at any other of its runtime.
+    Ended,
+}
+
+/// A shut wheel did not take a timer.
 #[derive(Debug)]
-pub(crate) struct Refused(pub(crate) Waker);
+pub(crate) struct Refused {
+    pub(crate) waker: Waker,
+    pub(crate) why: Shut,
+}
 
 /// What the wheel points to.
 #[derive(Debug)]
@@ -193,13 +205,16 @@ impl Timers {
     }
 
     /// Takes no timer from now on (N6).
-    pub(crate) fn shut(&self) {
-        self.lock().intake = Intake::Shut;
+    pub(crate) fn shut(&self, why: Shut) {
+        self.lock().intake = Intake::Shut(why);
     }
 
     /// Takes timers again (N6).
     pub(crate) fn open(&self) {
-        self.lock().intake = Intake::Open;
+        let mut shelf = self.lock();
+        if let Intake::Shut(_) = std::mem::replace(&mut shelf.intake, Intake::Open) {
+            shelf.wheel.begin_anew();
+        }
     }
 
     /// When somebody should look at the latest, in nanoseconds.
@@ -222,11 +237,16 @@ impl Timers {
     }
 
     /// Fires timers that are due at `now`, at most `budget` and as many as the batch holds; the
-    /// caller wakes the batch.
+    /// caller wakes the batch. What it moves counts too: a slot that is full of timers for later holds
+    /// nobody up.
     pub(crate) fn expire(&self, now: u64, budget: &mut usize, batch: &mut Batch) -> Expiry {
         let mut shelf = self.lock();
+        if shelf.intake != Intake::Open {
+            return Expiry::Done;
+        }
         let (wheel, before) = (&mut shelf.wheel, batch.len);
-        let mut moves = MOVES * Batch::SIZE;
+        let most = MOVES * (*budget).min(Batch::SIZE);
+        let mut moves = most;
         let mut expiry = Expiry::More;
         while *budget > 0 && batch.len < Batch::SIZE {
             match wheel.pop(now, &mut moves) {
@@ -242,15 +262,17 @@ impl Timers {
                 }
             }
         }
+        *budget = budget.saturating_sub((most - moves) / MOVES);
         self.publish(wheel.nearest());
         self.count(|len| len - (batch.len - before));
         expiry
     }
 
-    /// Nobody will look at this wheel again: takes some timers out, unfired; the caller wakes the batch,
-    /// so that they find another one.
+    /// Nobody looks at this wheel, which is shut: takes some timers out, unfired; the caller wakes the batch,
+    /// so that they find another one (N6).
     pub(crate) fn close(&self, batch: &mut Batch) -> Expiry {
         let mut shelf = self.lock();
+        debug_assert!(matches!(shelf.intake, Intake::Shut(_)), "N6");
         let mut moves = usize::MAX;
         while batch.len < Batch::SIZE {
             let Popped::Entry(entry) = shelf.wheel.pop(NEVER, &mut moves) else {
@@ -378,9 +400,12 @@ impl Timer {
         // SAFETY: N2, we are the owner, and it is not LINKED.
         entry.waker.with_mut(|place| unsafe { (*place).write(waker) });
         let mut shelf = timers.lock();
-        if shelf.intake == Intake::Shut {
+        if let Intake::Shut(why) = shelf.intake {
+            // ORDERING: Relaxed, only the owner leaves IDLE and FIRED.
+            entry.state.store(IDLE, Ordering::Relaxed);
             // SAFETY: N2, written above, and nobody has taken it.
-            return Err(Refused(entry.waker.with(|waker| unsafe { waker.cast::<Waker>().read() })));
+            let waker = entry.waker.with(|waker| unsafe { waker.cast::<Waker>().read() });
+            return Err(Refused { waker, why });
         }
         let wheel = &mut shelf.wheel;
         // SAFETY: it is in no wheel; and pinned until its drop, which takes it out (N3).

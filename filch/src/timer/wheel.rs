@@ -27,6 +27,8 @@
 //! W4. `least` of a used slot is no later than any of its entries, so sleeping until the first slot's
 //!     is never too long; if that entry has gone, one look for nothing puts it right.
 //! W5. Nothing is early, and who looks at [`Wheel::nearest`] finds something due or a later `nearest`.
+//! W6. `elapsed` is a time that has come, and never goes back; an entry that is not in the slot that
+//!     `cut` names is later. Who looks may have read the clock before another one who was here first.
 //!
 //! Not here: locks, wakers, clocks.
 
@@ -135,6 +137,12 @@ impl<E: Linked> Wheel<E> {
         self.levels_used == 0
     }
 
+    /// Forgets what time it was, once all that was in it has been taken out.
+    pub(crate) fn begin_anew(&mut self) {
+        debug_assert!(self.is_empty() && self.cut.is_none(), "it was emptied");
+        self.elapsed = 0;
+    }
+
     /// The time, in nanoseconds, at which the wheel should be looked at next (W4, W5).
     pub(crate) fn nearest(&self) -> u64 {
         if self.cut.is_some() {
@@ -205,6 +213,8 @@ impl<E: Linked> Wheel<E> {
     /// Takes out one entry that is due at `now`. Each entry that is moved to a lower level takes one
     /// from `moves`.
     pub(crate) fn pop(&mut self, now: u64, moves: &mut usize) -> Popped<E> {
+        // W6.
+        let now = now.max(self.elapsed);
         loop {
             let (level, slot) = match self.cut {
                 Some(level) => (usize::from(level), digit(self.elapsed, level.into())),

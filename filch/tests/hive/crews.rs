@@ -10,7 +10,7 @@ use filch::io::AsyncReadExt;
 use filch::net::TcpStream;
 use filch::testkit::{Clock, ManualClock};
 use filch::{
-    AttachError, Builder, DetachError, Handle, IoBackend, NewWorker, PostRefusal, Role, Shutdown,
+    AttachError, Builder, DetachError, Graph, Handle, IoBackend, NewWorker, PostRefusal, Role, Shutdown,
     WorkerId, worker,
 };
 
@@ -174,6 +174,64 @@ fn tasks_and_jobs_that_lie_with_a_worker_that_leaves_run_elsewhere() {
         });
         until(|| ran.load(Ordering::SeqCst) == 400);
         assert_eq!(runtime.workers().len(), 2);
+    });
+}
+
+#[test]
+fn nodes_of_a_graph_that_lie_with_a_worker_that_leaves_run_elsewhere() {
+    const LEAVES: usize = 1000;
+    watched(|| {
+        let runtime = Builder::new().workers(2).compute_spares(0).build().unwrap();
+        let [other, leaver] = [2, 3].map(|at| runtime.workers()[at].id);
+        let (handle, ran) = (runtime.handle(), Arc::new(AtomicUsize::new(0)));
+        let mut graph = Graph::new();
+        // With the nodes that it makes ready in its deque, its worker leaves.
+        let source = graph.node("source", move || drop(handle.detach(leaver)));
+        for number in 0..LEAVES {
+            let ran = ran.clone();
+            let leaf = graph.node(format!("leaf {number}"), move || {
+                ran.fetch_add(1, Ordering::SeqCst);
+            });
+            graph.precede(source, leaf);
+        }
+        let gate = Gate::default();
+        occupy(&runtime, other, &gate);
+        let (send, started) = mpsc::channel();
+        let graph = Arc::new(graph);
+        runtime.post_to(leaver, move || send.send(graph.run_async()).unwrap()).unwrap();
+        let run = receive(&started);
+        until(|| runtime.workers().iter().all(|worker| worker.id != leaver));
+        assert!(ran.load(Ordering::SeqCst) < LEAVES, "some are left");
+        gate.open();
+        run.wait();
+        assert_eq!(ran.load(Ordering::SeqCst), LEAVES);
+    });
+}
+
+#[test]
+fn a_place_that_was_left_has_timers_again_that_come_at_their_time() {
+    watched(|| {
+        let clock = Arc::new(ManualClock::new());
+        let builder = Builder::new().io_workers(2).compute_workers(1).io_spares(0);
+        let runtime = builder.clock(Clock::Manual(clock.clone())).build().unwrap();
+        runtime.detach(runtime.workers()[1].id).wait().unwrap();
+        let worker = runtime.attach(NewWorker::io()).unwrap();
+        let ran = Arc::new(AtomicUsize::new(0));
+        let (send, posted) = mpsc::channel();
+        let count = ran.clone();
+        let delayed = move || {
+            let count = move || _ = count.fetch_add(1, Ordering::SeqCst);
+            drop(worker::post_self_delayed(10 * MS, count).unwrap());
+            send.send(()).unwrap();
+        };
+        runtime.post_to(worker, delayed).unwrap();
+        receive(&posted);
+        assert_eq!(runtime.snapshot().workers[1].timers, 1);
+        clock.advance(9 * MS);
+        runtime.spawn(async {}).wait();
+        assert_eq!(ran.load(Ordering::SeqCst), 0);
+        clock.advance(MS);
+        until(|| ran.load(Ordering::SeqCst) == 1);
     });
 }
 

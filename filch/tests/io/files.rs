@@ -52,6 +52,18 @@ pub async fn open(path: &Path) -> File {
 }
 
 on_each_backend! {
+    fn a_read_by_futures_io_takes_no_more_than_one_operation_of_the_budget(on) {
+        let runtime = on.builder().poll_budget(1).build().unwrap();
+        let task = runtime.spawn(async {
+            // The kernel reads it by an operation only: it has nothing of it in memory.
+            let mut file = filch::fs::File::open("/proc/self/status").await.unwrap();
+            let mut text = String::new();
+            filch::io::AsyncReadExt::read_to_string(&mut file, &mut text).await.unwrap();
+            text
+        });
+        assert!(runtime.block_on(task).starts_with("Name:"));
+    }
+
     fn what_is_written_is_read_on_a_worker(on) {
         on.on_worker(write_and_read(Scratch::new()));
     }

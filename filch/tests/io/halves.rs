@@ -81,6 +81,18 @@ on_each_backend! {
         });
     }
 
+    fn halves_know_both_addresses(on) {
+        on.on_worker(async {
+            let (client, mut server) = pair().await.unwrap();
+            let (here, there) = (client.local_addr().unwrap(), client.peer_addr().unwrap());
+            let (read, write) = client.into_split();
+            assert_eq!((read.local_addr().unwrap(), read.peer_addr().unwrap()), (here, there));
+            assert_eq!((write.local_addr().unwrap(), write.peer_addr().unwrap()), (here, there));
+            let (read, write) = server.split();
+            assert_eq!((read.local_addr().unwrap(), write.peer_addr().unwrap()), (there, here));
+        });
+    }
+
     fn only_halves_of_one_stream_reunite(on) {
         on.on_worker(async {
             let (client, server) = pair().await.unwrap();

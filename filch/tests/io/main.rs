@@ -4,16 +4,22 @@ mod backend;
 mod cancel;
 mod copies;
 mod datagrams;
+mod edges;
 mod ends;
 mod faults;
 mod files;
 mod files_faults;
+mod files_order;
 mod files_random;
+mod given_up;
 mod halves;
 mod lanes;
 mod limits;
 mod looks;
 mod names;
+mod odd;
+mod records;
+mod refused;
 mod streams;
 mod uncopied;
 mod unix;
@@ -25,10 +31,12 @@ mod support;
 #[path = "../it/watchdog.rs"]
 mod watchdog;
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::task::Poll;
 
@@ -159,6 +167,40 @@ pub fn pattern(from: usize, len: usize) -> Vec<u8> {
 pub fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
+
+/// Bytes that are allocated and not freed.
+pub fn allocated() -> usize {
+    LIVE.load(Ordering::Relaxed)
+}
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts bytes.
+struct Counting;
+
+// SAFETY: all is left to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: by the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        LIVE.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: by the caller's promise.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: by the caller's promise.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 /// Waits until something that has been sent on the other side is there, and so is what came before.
 pub async fn settle(stream: &TcpStream) {

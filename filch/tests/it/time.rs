@@ -352,6 +352,24 @@ fn a_sleep_outlives_its_runtime_and_goes_on_in_another() {
 }
 
 #[test]
+fn a_sleep_on_a_thread_adopted_by_a_runtime_that_has_ended_lasts() {
+    watched(|dog| {
+        let rig = dog.rig_of(Builder::new().workers(1).adoptable_threads(1));
+        let adopted = rig.adopt().unwrap();
+        let mut before = pin!(sleep(YEAR));
+        assert!(poll_once(before.as_mut()).is_pending());
+        rig.shutdown(Shutdown::Abort);
+        // Polled by hand: outside of a `block_on` the thread belongs to whoever adopted it.
+        assert!(poll_once(before).is_pending(), "a year has not passed");
+        assert!(poll_once(pin!(sleep(YEAR))).is_pending());
+        let begin = std::time::Instant::now();
+        futures_lite::future::block_on(sleep(MS));
+        assert!(begin.elapsed() >= MS);
+        drop(adopted);
+    });
+}
+
+#[test]
 fn shutdown_drops_sleeping_tasks_and_a_drain_waits_for_them() {
     watched(|dog| {
         let rig = dog.rig(2);

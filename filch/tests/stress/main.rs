@@ -9,6 +9,7 @@ use std::time::Duration;
 use filch::{Builder, Shutdown};
 
 mod hive;
+mod ops;
 mod storm;
 
 use storm::{Lanes, Rng, Storm, TellSeed, seed, tasks};

@@ -1,11 +1,14 @@
 //! A task that finds everything ready lets others go first.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use filch::Runtime;
 use filch::sync::{Mutex, Notify, RwLock, Semaphore, mpmc, watch};
+use filch::time::timeout;
 
 use crate::watchdog::watched;
 
@@ -95,5 +98,46 @@ fn blocking_operation_with_a_spent_budget_goes_on() {
             });
             assert_eq!(task.await, 10_000);
         });
+    });
+}
+
+#[test]
+fn timeout_of_a_task_whose_budget_is_spent_does_not_discard_a_value_that_is_there() {
+    watched(|dog| {
+        let rig = dog.rig_of(Runtime::builder().single_thread(true));
+        let task = rig.spawn(async {
+            let value = filch::spawn(async { 7 });
+            while !value.is_finished() {
+                filch::yield_now().await;
+            }
+            let (permits, mut spend) = (Semaphore::new(1), true);
+            let mut late = pin!(timeout(Duration::ZERO, value));
+            poll_fn(|cx| {
+                if std::mem::take(&mut spend) {
+                    while pin!(permits.acquire()).poll(cx).is_ready() {}
+                }
+                late.as_mut().poll(cx)
+            })
+            .await
+        });
+        assert_eq!(task.wait(), Ok(7));
+    });
+}
+
+#[test]
+fn timeout_of_a_future_that_spends_the_budget_in_every_poll_elapses() {
+    watched(|dog| {
+        let rig = dog.rig_of(Runtime::builder().single_thread(true));
+        let task = rig.spawn(async {
+            let permits = Semaphore::new(1);
+            timeout(Duration::from_millis(1), async {
+                loop {
+                    drop(permits.acquire().await);
+                }
+            })
+            .await
+        });
+        let elapsed: Result<(), _> = task.wait();
+        assert!(elapsed.is_err());
     });
 }

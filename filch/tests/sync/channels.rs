@@ -85,6 +85,24 @@ fn last_receiver_drops_what_nobody_will_take() {
 }
 
 #[test]
+fn message_sent_with_room_that_was_reserved_before_the_close_is_received() {
+    let (sender, receiver) = mpmc::bounded(2);
+    let mut waiting = Hand::waiting(receiver.recv());
+    let (permit, unused) = (sender.try_reserve().unwrap(), sender.try_reserve().unwrap());
+    receiver.close();
+    assert!(waiting.poll().is_none(), "one more may come");
+    assert_eq!(receiver.try_recv(), Err(mpmc::TryRecvError::Empty));
+    permit.send(1);
+    assert_eq!(waiting.poll(), Some(Ok(1)));
+    let mut last = [Hand::waiting(receiver.recv()), Hand::waiting(receiver.recv())];
+    drop(unused);
+    for last in &mut last {
+        assert_eq!((last.wakes(), last.poll()), (1, Some(Err(mpmc::RecvError))));
+    }
+    assert!(sender.try_reserve().is_err());
+}
+
+#[test]
 fn many_to_many_every_message_arrives_once() {
     watched(|dog| {
         let rig = dog.rig(4);

@@ -69,6 +69,28 @@ fn waiter_that_lost_for_long_is_handed_the_lock() {
 }
 
 #[test]
+fn waiter_that_gives_up_does_not_take_the_turn_of_the_one_before_it() {
+    let lock = Mutex::new(());
+    let mut guard = lock.try_lock().unwrap();
+    let begin = std::time::Instant::now();
+    let mut first = Hand::waiting(lock.lock());
+    drop(guard);
+    guard = lock.try_lock().expect("somebody was told, and is late");
+    loop {
+        let is_due = begin.elapsed() >= std::time::Duration::from_millis(2);
+        assert!(first.poll().is_none());
+        drop(Hand::waiting(lock.lock()));
+        drop(guard);
+        match lock.try_lock() {
+            Ok(_) if is_due => panic!("it has lost patience"),
+            Ok(next) => guard = next,
+            Err(_) => break,
+        }
+    }
+    assert!(first.poll().is_some(), "it was handed the lock");
+}
+
+#[test]
 fn panic_under_a_lock_releases_it_and_poisons_nothing() {
     let (mutex, rwlock) = (Mutex::new(0), RwLock::new(0));
     let panicked = catch_unwind(AssertUnwindSafe(|| {
@@ -194,6 +216,33 @@ fn closing_a_semaphore_refuses_those_that_wait_and_permits_stay_valid() {
 #[should_panic(expected = "too many permits")]
 fn more_permits_than_there_can_be_panic() {
     Semaphore::new(1).add_permits(Semaphore::MAX_PERMITS);
+}
+
+#[test]
+fn too_many_permits_for_those_that_wait_panic_and_change_nothing() {
+    let semaphore = Semaphore::new(1);
+    let mut waiting = Hand::waiting(semaphore.acquire_many(3));
+    let add = || semaphore.add_permits(Semaphore::MAX_PERMITS);
+    assert!(catch_unwind(AssertUnwindSafe(add)).is_err());
+    assert_eq!((semaphore.available_permits(), waiting.wakes()), (1, 0));
+    semaphore.add_permits(2);
+    assert!(waiting.poll().is_some());
+}
+
+#[test]
+fn sign_that_enable_has_seen_is_heard_and_goes_to_nobody_else() {
+    let notify = Notify::new();
+    let mut first = notify.notified();
+    assert!(!first.enable());
+    notify.notify_one();
+    assert!(first.enable() && first.enable());
+    drop(first);
+    assert!(Hand::new(notify.notified()).poll().is_none(), "heard once");
+    notify.notify_one();
+    let mut second = notify.notified();
+    assert!(second.enable());
+    drop(second);
+    assert!(Hand::new(notify.notified()).poll().is_none(), "heard once");
 }
 
 #[test]

@@ -69,6 +69,46 @@ fn select_skips_what_is_disabled_or_does_not_match() {
 }
 
 #[test]
+#[expect(clippy::needless_borrowed_reference, reason = "these patterns are what is tested")]
+fn select_takes_patterns_that_look_through_references() {
+    filch::block_on(async {
+        let (number, pair) = (5, (1, String::from("one")));
+        let sum = filch::select! {
+            biased;
+            Some(&6) = ready(Some(&number)) => 0,
+            Some(&(ref _a, ref b)) = ready(Some(&pair)), if pair.0 > 1 => b.len(),
+            Some(&n) = ready(Some(&number)) => n + 1,
+        };
+        assert_eq!(sum, 6);
+        let &n = filch::race!(ready(&number));
+        assert_eq!(n, 5);
+        let length = filch::select! { &(_, ref text) = ready(&pair) => text.len() };
+        assert_eq!(length, 3);
+    });
+}
+
+#[test]
+fn select_looks_at_all_conditions_before_it_makes_a_future() {
+    filch::block_on(async {
+        let (mut queue, log) = (vec![1, 2], std::cell::RefCell::new(Vec::new()));
+        let note = |what| {
+            log.borrow_mut().push(what);
+            true
+        };
+        async fn pop(queue: &mut Vec<u32>) -> Option<u32> {
+            queue.pop()
+        }
+        let popped = filch::select! {
+            biased;
+            // Borrows what the second condition reads.
+            popped = pop(&mut queue), if note("first") => popped,
+            () = pending(), if note("second") && queue.len() < 10 => None,
+        };
+        assert_eq!((popped, &log.borrow()[..]), (Some(2), &["first", "second"][..]));
+    });
+}
+
+#[test]
 #[should_panic(expected = "all branches of `select!` are disabled")]
 fn select_with_nothing_left_panics() {
     filch::block_on(async {
@@ -175,9 +215,16 @@ fn task_local_value_follows_its_task_and_nobody_else() {
 fn job_that_is_run_in_place_does_not_see_the_value_of_who_waits() {
     filch::block_on(async {
         filch::spawn(LEVEL.scope(1, async {
-            let job = filch::spawn_fn(|| LEVEL.try_with(|_| ()).is_err());
-            assert!(job.wait());
+            for _ in 0..100 {
+                let job = filch::spawn_fn(|| {
+                    let inside = filch::block_on(async { LEVEL.try_with(|_| ()) });
+                    (LEVEL.try_with(|_| ()).is_err(), inside.is_err())
+                });
+                assert_eq!(job.wait(), (true, true));
+            }
             assert_eq!(filch::block_on(async { LEVEL.get() }), 1);
+            let nested = filch::block_on(async { filch::block_on_fn(|| LEVEL.get()) });
+            assert_eq!(nested, 1);
         }))
         .await;
     });

@@ -1,6 +1,7 @@
 //! Locks, signs, channels, `select!` and task-local values: what they promise, and what a drop at any
 //! moment must not lose.
 
+mod bounds;
 mod budget;
 mod cancel;
 mod channels;
@@ -8,6 +9,7 @@ mod locks;
 mod macros;
 mod model;
 mod sims;
+mod streams;
 
 #[allow(dead_code, reason = "shared with the tests of behaviour, which use more of it")]
 #[path = "../it/support.rs"]

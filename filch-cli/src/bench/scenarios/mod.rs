@@ -12,6 +12,7 @@ mod chained_spawn;
 mod countdown;
 mod files;
 mod fork;
+mod graph;
 mod hostage;
 mod idle_cpu;
 mod jobs;
@@ -185,7 +186,8 @@ pub fn catalogue() -> Vec<Entry> {
     ];
     let io = [net::entries(), files::entries()].concat();
     let apart = [timers::entries(), sync::entries(), io].concat();
-    [asynchronous, apart, fork::entries(), par::entries(), jobs::entries()].concat()
+    let forks = [fork::entries(), par::entries(), jobs::entries(), graph::entries()].concat();
+    [asynchronous, apart, forks].concat()
 }
 
 fn entry<S: Scenario>() -> Entry {

@@ -5,6 +5,7 @@
 use std::io;
 use std::sync::Arc;
 
+use super::Performer;
 use crate::io::batch::Batch;
 use crate::io::buffers::Pool;
 use crate::io::epoll::Epoll;
@@ -35,6 +36,8 @@ pub(super) struct State {
     pub(super) slots: Slots,
     pub(super) backend: Backend,
     pub(super) intake: Intake,
+    /// V7.
+    pub(super) visitors: usize,
 }
 
 impl Backend {
@@ -69,6 +72,13 @@ impl Backend {
 }
 
 impl State {
+    /// Hands a request over, unless a call performs it.
+    pub(super) fn hand_over(&mut self, request: &Request, performer: Performer, key: Key) {
+        if performer == Performer::Ring {
+            self.backend.start(request, key);
+        }
+    }
+
     pub(super) fn cancel(&mut self, key: Key) {
         self.backend.cancel(key);
     }

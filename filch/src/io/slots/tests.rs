@@ -146,8 +146,7 @@ fn evacuation_moves_only_what_was_cancelled_by_it() {
 #[test]
 fn a_send_without_a_copy_is_told_once_its_notice_has_come() {
     let mut slots = Slots::default();
-    let key = slots.insert(waker());
-    slots.set_uncopied(key, 42);
+    let key = slots.insert_uncopied(waker(), 42);
     let _ = tell(&mut slots, key, more(7));
     assert_eq!(slots.poll(key, &waker(), &mut Some(waker())), Polled::Pending);
     assert_eq!(slots.unnoticed().collect::<Vec<_>>(), [42]);
@@ -167,4 +166,14 @@ fn an_abandoned_send_without_a_copy_keeps_its_bytes_until_the_notice() {
     let _ = tell(&mut slots, key, last(i32::MIN));
     assert_eq!(sum.load(Ordering::Relaxed), 7);
     assert_eq!(slots.len(), 0);
+}
+
+#[test]
+fn what_was_asked_to_be_cancelled_does_not_move() {
+    let mut slots = Slots::default();
+    let key = slots.insert(waker());
+    slots.set_evacuating(true);
+    let _ = tell(&mut slots, key, last(CANCELED));
+    assert!(!slots.wish_to_cancel(key), "it has ended");
+    assert_eq!(slots.poll(key, &waker(), &mut None), Polled::Done(last(CANCELED)));
 }

@@ -213,6 +213,18 @@ impl UnixDatagram {
 
     /// Receives a datagram that is there already.
     ///
+    /// ```
+    /// use filch::net::UnixDatagram;
+    /// # filch::block_on(async {
+    /// let (here, there) = UnixDatagram::pair()?;
+    /// assert_eq!(here.try_send(b"hello")?, 5);
+    /// let mut buffer = [0; 16];
+    /// assert_eq!(there.try_peek_from(&mut buffer)?.0, 5);
+    /// assert_eq!(there.try_recv_from(&mut buffer)?.0, 5);
+    /// assert!(there.try_recv_from(&mut buffer).is_err());
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// `WouldBlock` if there is none; else as [`UnixDatagram::recv_from`].
     pub fn try_recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
@@ -225,6 +237,14 @@ impl UnixDatagram {
     /// As [`UnixDatagram::recv_from`].
     pub async fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         with_sender(datagram::recv_from(&self.0, buf, Taking::Peek).await?)
+    }
+
+    /// As [`UnixDatagram::try_recv_from`], but the datagram stays for the next receive.
+    ///
+    /// # Errors
+    /// As [`UnixDatagram::try_recv_from`].
+    pub fn try_peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        with_sender(datagram::try_recv_from(&self.0, buf, Taking::Peek)?)
     }
 }
 

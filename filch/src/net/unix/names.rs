@@ -8,15 +8,16 @@ use socket2::SockAddr;
 
 use super::SocketAddr;
 
-/// An address as std has it; one without a name if it is none of a Unix socket.
+/// An address as std has it; one without a name if it is none of a Unix socket, or if std cannot make
+/// one: the system takes a path of 108 bytes, std's constructor one of 107. A peer chooses its name, and
+/// must not fail an `accept` by it.
 pub(super) fn to_std(address: &SockAddr) -> io::Result<SocketAddr> {
-    if let Some(path) = address.as_pathname() {
-        return SocketAddr::from_pathname(path);
-    }
-    match address.as_abstract_namespace() {
-        Some(name) => SocketAddr::from_abstract_name(name),
-        None => SocketAddr::from_pathname(""),
-    }
+    let named = match (address.as_pathname(), address.as_abstract_namespace()) {
+        (Some(path), _) => SocketAddr::from_pathname(path),
+        (None, Some(name)) => SocketAddr::from_abstract_name(name),
+        (None, None) => SocketAddr::from_pathname(""),
+    };
+    named.or_else(|_| SocketAddr::from_pathname(""))
 }
 
 /// An address as the system takes it.

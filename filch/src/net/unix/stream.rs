@@ -139,6 +139,7 @@ mod halves {
     halves!(
         UnixStream,
         "UnixStream",
+        std::os::unix::net::SocketAddr,
         "# filch::block_on(async {
 # let (writer, reader) = filch::net::UnixStream::pair()?;
 # let (reader, _whole) = reader.into_split();",

@@ -97,7 +97,11 @@ impl WriteSide {
     pub(in crate::net) fn poll_shut(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_take(cx));
         let _turn = Turn(self);
-        Poll::Ready(self.shut())
+        Poll::Ready(match self.shut() {
+            // There is nothing left to shut: the other side has reset it.
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
+            result => result,
+        })
     }
 
     fn shut(&self) -> io::Result<()> {

@@ -14,6 +14,7 @@ use crate::sched::rig::{Rig, config};
 use crate::sched::sentry::Beats;
 use crate::sched::shared::lock;
 use crate::sched::timers::Wheels;
+use crate::spawn::yield_now;
 use crate::time::{Sleep, sleep};
 use crate::timer::{Clock, LATEST, NEVER};
 
@@ -71,6 +72,28 @@ fn tasks_that_respawn_for_ever_do_not_keep_timers_from_firing() {
     rig.clock.advance(MS);
     rig.steps(0, 3);
     assert!(rig.log.has("timer"));
+    busy.cancel();
+}
+
+#[test]
+fn timers_wait_for_no_more_than_100_us_of_tasks() {
+    let rig = Rig::new(Config { local_budget: 1 << 14, io_interval: 1 << 14, ..config(1, 0) });
+    sleeper(&rig, MS, "timer");
+    let (log, clock) = (rig.log.clone(), rig.clock.clone());
+    let busy = rig.as_worker(0, |_| {
+        rig.task().spawn(async move {
+            loop {
+                log.note("busy");
+                clock.advance(MS / 25);
+                yield_now().await;
+            }
+        })
+    });
+    while !rig.log.has("timer") {
+        rig.step(0);
+    }
+    let polls = super::before(&rig.log.take(), "timer");
+    assert!((25..=30).contains(&polls), "fired after {polls} polls, due after 25");
     busy.cancel();
 }
 

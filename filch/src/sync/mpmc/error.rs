@@ -41,7 +41,7 @@ pub enum TrySendError<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecvError;
 
-/// Why there is no message at once.
+/// Why there is no message at once; in a `oneshot` channel too.
 ///
 /// ```
 /// use filch::sync::mpmc::{self, TryRecvError};

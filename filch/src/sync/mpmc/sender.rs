@@ -5,11 +5,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use super::{Channel, Room, SendError, TrySendError, add_handle, drop_handle, revive};
 use crate::sync::coop;
 use crate::sync::turn::{Step, Turn, poll_under};
 use crate::sync::waiters::Key;
+use crate::time::timeout;
 
 /// The end of a channel that messages go in; clones are ends of the same channel.
 ///
@@ -87,6 +89,39 @@ impl<T> Sender<T> {
         coop::block_on(Send { channel: &self.channel, message: Some(message), slot: None })
     }
 
+    /// As [`Sender::send`], but waits no longer than `duration` for room.
+    ///
+    /// ```
+    /// use filch::sync::mpmc::{self, TrySendError};
+    /// use std::time::Duration;
+    /// # filch::block_on(async {
+    /// let (sender, _receiver) = mpmc::bounded(1);
+    /// assert_eq!(sender.send_timeout(1, Duration::from_secs(1)).await, Ok(()));
+    /// let full = sender.send_timeout(2, Duration::from_millis(1)).await;
+    /// assert_eq!(full, Err(TrySendError::Full(2)));
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// With the message, if the channel is closed or the time is up.
+    ///
+    /// # Cancel safety
+    /// As [`Sender::send`].
+    pub async fn send_timeout(
+        &self,
+        message: T,
+        duration: Duration,
+    ) -> Result<(), TrySendError<T>> {
+        match timeout(duration, self.reserve()).await {
+            Ok(Ok(permit)) => {
+                permit.send(message);
+                Ok(())
+            }
+            Ok(Err(_)) => Err(TrySendError::Closed(message)),
+            Err(_) => Err(TrySendError::Full(message)),
+        }
+    }
+
     /// Waits for room, which is then the caller's.
     ///
     /// ```
@@ -126,6 +161,7 @@ impl<T> Sender<T> {
             () if !state.has_room() => Err(TrySendError::Full(())),
             () => {
                 state.granted += 1;
+                state.reserve();
                 Ok(())
             }
         })?;
@@ -138,6 +174,7 @@ impl<T> Sender<T> {
     /// # filch::block_on(async {
     /// let (sender, receiver) = filch::sync::mpmc::bounded::<u32>(1);
     /// filch::join!(sender.closed(), async { drop(receiver) });
+    /// assert!(sender.is_closed());
     /// # });
     /// ```
     ///
@@ -238,11 +275,14 @@ impl<T> Permit<'_, T> {
         let channel = std::mem::ManuallyDrop::new(self).channel;
         let refused = Turn::take(&channel.state, |state, turn| {
             state.granted -= 1;
-            if channel.is_abandoned() {
-                return Some(message);
-            }
-            state.push(message, turn);
-            None
+            let refused = if channel.is_abandoned() {
+                Some(message)
+            } else {
+                state.push(message, turn);
+                None
+            };
+            state.unreserve(turn);
+            refused
         });
         drop(refused);
     }
@@ -250,7 +290,10 @@ impl<T> Permit<'_, T> {
 
 impl<T> Drop for Permit<'_, T> {
     fn drop(&mut self) {
-        Turn::take(&self.channel.state, |state, turn| state.give_room_back(turn));
+        Turn::take(&self.channel.state, |state, turn| {
+            state.give_room_back(turn);
+            state.unreserve(turn);
+        });
     }
 }
 
@@ -334,10 +377,12 @@ impl<T> Future for Reserve<'_, T> {
             match *slot {
                 None if state.has_room() => {
                     state.granted += 1;
+                    state.reserve();
                     Step::Ready(Ok(()))
                 }
                 Some(key) if *state.senders.ticket(key) == Room::Granted => {
                     turn.leave(&mut state.senders, slot);
+                    state.reserve();
                     Step::Ready(Ok(()))
                 }
                 _ => turn.wait(&mut state.senders, slot, waker, Room::Wanted),

@@ -43,16 +43,31 @@ impl Sum {
     }
 }
 
+/// Another thread adds one, when it has the lock.
+fn adder(sum: &Arc<Sum>) -> thread::JoinHandle<()> {
+    let sum = sum.clone();
+    thread::spawn(move || {
+        block_on(sum.lock.lock());
+        sum.add_one();
+    })
+}
+
+/// Another thread adds one, if the lock is free; returns how many it added.
+fn attempt(sum: &Arc<Sum>) -> thread::JoinHandle<u32> {
+    let sum = sum.clone();
+    thread::spawn(move || {
+        let taken = sum.lock.try_lock();
+        if taken {
+            sum.add_one();
+        }
+        u32::from(taken)
+    })
+}
+
 fn excludes(patience: Duration) {
     check(3, move || {
         let sum = Sum::new(patience);
-        let other = {
-            let sum = sum.clone();
-            thread::spawn(move || {
-                block_on(sum.lock.lock());
-                sum.add_one();
-            })
-        };
+        let other = adder(&sum);
         for _ in 0..2 {
             block_on(sum.lock.lock());
             sum.add_one();
@@ -76,19 +91,28 @@ fn loom_mutex_excludes_and_wakes_who_is_handed_the_lock() {
 fn loom_mutex_attempt_never_takes_a_lock_that_is_held() {
     check(3, || {
         let sum = Sum::new(Duration::MAX);
-        let others = [(); 2].map(|()| {
-            let sum = sum.clone();
-            thread::spawn(move || {
-                let taken = sum.lock.try_lock();
-                if taken {
-                    sum.add_one();
-                }
-                u32::from(taken)
-            })
-        });
+        let others = [(); 2].map(|()| attempt(&sum));
         let taken: u32 = others.into_iter().map(|other| other.join().unwrap()).sum();
         assert!(taken >= 1);
         sum.is(taken);
+    });
+}
+
+/// The lock is released while somebody waits, and taken by one who never touches the queue: the release
+/// itself must pass on what was done under it.
+#[test]
+fn loom_mutex_released_past_a_waiter_passes_what_was_done() {
+    check(3, || {
+        let sum = Sum::new(Duration::MAX);
+        assert!(sum.lock.try_lock());
+        let other = attempt(&sum);
+        {
+            let waiting = pin!(sum.lock.lock());
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(waiting.poll(&mut cx).is_pending());
+            sum.add_one();
+        }
+        sum.is(1 + other.join().unwrap());
     });
 }
 
@@ -96,13 +120,7 @@ fn dropped_waiter_passes_it_on(patience: Duration) {
     check(2, move || {
         let sum = Sum::new(patience);
         assert!(sum.lock.try_lock());
-        let other = {
-            let sum = sum.clone();
-            thread::spawn(move || {
-                block_on(sum.lock.lock());
-                sum.add_one();
-            })
-        };
+        let other = adder(&sum);
         {
             let first = pin!(sum.lock.lock());
             let mut cx = Context::from_waker(Waker::noop());

@@ -26,6 +26,7 @@ pub struct RwLockReadGuard<'a, T: ?Sized> {
 /// let lock = filch::sync::RwLock::new(1);
 /// let mut guard: filch::sync::RwLockWriteGuard<'_, i32> = lock.blocking_write();
 /// *guard = 2;
+/// assert!(lock.try_read().is_err());
 /// ```
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
@@ -82,8 +83,9 @@ pub struct OwnedRwLockReadGuard<T: ?Sized> {
 /// ```
 /// # filch::block_on(async {
 /// let lock = std::sync::Arc::new(filch::sync::RwLock::new(1));
-/// let mut guard: filch::sync::OwnedRwLockWriteGuard<i32> = lock.write_owned().await;
+/// let mut guard: filch::sync::OwnedRwLockWriteGuard<i32> = lock.clone().write_owned().await;
 /// *guard = 2;
+/// assert!(lock.try_read().is_err());
 /// # });
 /// ```
 #[must_use = "the lock is released when the guard is dropped"]

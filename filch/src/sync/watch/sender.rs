@@ -22,6 +22,27 @@ impl<T> Sender<T> {
         Self { channel }
     }
 
+    /// Whether both are ends of one channel.
+    ///
+    /// ```
+    /// let (sender, _receiver) = filch::sync::watch::channel(1);
+    /// assert!(sender.same_channel(&sender.clone()));
+    /// ```
+    pub fn same_channel(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.channel, &other.channel)
+    }
+
+    /// How many senders there are.
+    ///
+    /// ```
+    /// let (sender, _receiver) = filch::sync::watch::channel(1);
+    /// let _other = sender.clone();
+    /// assert_eq!(sender.sender_count(), 2);
+    /// ```
+    pub fn sender_count(&self) -> usize {
+        self.channel.senders()
+    }
+
     /// Puts a new value in place of the old one, and tells the receivers.
     ///
     /// ```
@@ -145,6 +166,7 @@ impl<T> Sender<T> {
     /// # filch::block_on(async {
     /// let (sender, receiver) = filch::sync::watch::channel(1);
     /// filch::join!(sender.closed(), async { drop(receiver) });
+    /// assert!(sender.is_closed());
     /// # });
     /// ```
     ///

@@ -122,6 +122,57 @@ fn a_look_fires_no_more_than_its_budget() {
 }
 
 #[test]
+fn a_look_moves_no_more_than_its_budget() {
+    let timers = Arc::new(Timers::new());
+    let (_, waker) = bell();
+    // All in one slot of a high level: the first is due, the others have to move.
+    let mut all: Vec<_> = (0..1000).map(|_| timer()).collect();
+    for (i, timer) in all.iter_mut().enumerate() {
+        let deadline = (1 << 40) + ((i as u64) << 18);
+        let _ = timer.as_mut().register(&timers, deadline, 0, waker.clone()).unwrap();
+    }
+    let (mut looks, mut batch) = (0, Batch::new());
+    loop {
+        let mut budget = 5;
+        let expiry = timers.expire(1 << 40, &mut budget, &mut batch);
+        looks += 1;
+        if expiry == Expiry::Done {
+            break;
+        }
+        assert_eq!(budget, 0, "there is more to do, for another look");
+        assert!(timers.nearest() <= 1 << 40);
+    }
+    assert!(looks > 1000 / (5 * MOVES + 1), "{looks} looks");
+    assert_eq!(batch.drain().count(), 1);
+}
+
+#[test]
+fn a_wheel_that_is_opened_again_begins_anew() {
+    let timers = Arc::new(Timers::new());
+    let (bell, waker) = bell();
+    let mut timer = timer();
+    let mut batch = Batch::new();
+    for round in 1..4 {
+        let now = round << 30;
+        let _ = timer.as_mut().register(&timers, now + 100, now, waker.clone()).unwrap();
+        timers.shut(Shut::Left);
+        assert_eq!(timers.expire(NEVER - 1, &mut 9, &mut batch), Expiry::Done, "it is another's");
+        assert_eq!(timers.close(&mut batch), Expiry::Done);
+        batch.drain().for_each(Waker::wake);
+        let refused = timer.as_mut().register(&timers, now + 100, now, waker.clone());
+        assert_eq!(refused.unwrap_err().why, Shut::Left);
+        timers.open();
+        let again = timer.as_mut().register(&timers, now + 100, now, waker.clone()).unwrap();
+        assert_eq!(again, Registered::Nearest, "not due at once");
+        assert_eq!(timers.expire(now + 99, &mut 9, &mut batch), Expiry::Done);
+        assert_eq!((batch.drain().count(), timers.len()), (0, 1));
+        assert_eq!(timers.expire(now + 100, &mut 9, &mut batch), Expiry::Done);
+        assert_eq!((batch.drain().count(), timers.len()), (1, 0));
+        assert_eq!(rings(&bell), round as usize);
+    }
+}
+
+#[test]
 fn timers_of_a_closed_wheel_are_woken_unfired() {
     let timers = Arc::new(Timers::new());
     let (bell, waker) = bell();
@@ -130,6 +181,7 @@ fn timers_of_a_closed_wheel_are_woken_unfired() {
         let deadline = if i % 2 == 0 { LATEST } else { 1 << (20 + i % 30) };
         let _ = timer.as_mut().register(&timers, deadline, 0, waker.clone()).unwrap();
     }
+    timers.shut(Shut::Ended);
     let mut batch = Batch::new();
     loop {
         let expiry = timers.close(&mut batch);
@@ -140,6 +192,9 @@ fn timers_of_a_closed_wheel_are_woken_unfired() {
     }
     assert_eq!(rings(&bell), 50);
     assert!(all.iter_mut().all(|timer| timer.as_mut().poll(&waker) == Polled::Idle));
+    let again = all[0].as_mut().register(&timers, 1 << 40, 0, waker.clone());
+    assert_eq!(again.unwrap_err().why, Shut::Ended, "nobody would look");
+    assert!(!all[0].is_fired());
     drop(timers);
     drop(all);
     drop(waker);

@@ -87,6 +87,19 @@ impl Pair {
         false
     }
 
+    /// As `pop`, at a time that others know to be past: what goes out is due at `now`.
+    fn pop_late(&mut self, budget: usize, mut moves: usize, now: u64) {
+        for _ in 0..budget {
+            let Popped::Entry(item) = self.wheel.pop(self.now, &mut moves) else { return };
+            // SAFETY: items stay until the end of the pair.
+            let name = unsafe { item.as_ref() }.name;
+            let due = self.model.keys().find(|key| key.1 == name).copied();
+            let due = due.expect("it is in the wheel once");
+            assert!(due.0 <= now, "early");
+            self.model.remove(&due);
+        }
+    }
+
     fn check(&self) {
         assert_eq!(self.wheel.is_empty(), self.model.is_empty());
         let nearest = self.wheel.nearest();
@@ -105,6 +118,8 @@ enum Step {
     Cancel(usize),
     /// Time passes, and so much is taken out.
     Advance(u64, usize, usize),
+    /// Somebody looks who read the clock so long ago, and takes so much out.
+    Late(u64, usize, usize),
     /// Time passes up to the nearest deadline.
     Wait,
 }
@@ -119,6 +134,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => span().prop_map(Step::Insert),
         2 => any::<usize>().prop_map(Step::Cancel),
         2 => (span(), 0..20usize, 0..20usize).prop_map(|(by, b, m)| Step::Advance(by, b, m)),
+        1 => (span(), 0..20usize, 0..20usize).prop_map(|(by, b, m)| Step::Late(by, b, m)),
         2 => Just(Step::Wait),
     ]
 }
@@ -139,6 +155,12 @@ proptest! {
                 Step::Advance(by, budget, moves) => {
                     pair.now = pair.now.saturating_add(by);
                     pair.pop(budget, moves);
+                }
+                Step::Late(by, budget, moves) => {
+                    let now = pair.now;
+                    pair.now = now.saturating_sub(by);
+                    pair.pop_late(budget, moves, now);
+                    pair.now = now;
                 }
                 Step::Wait => {
                     if !pair.model.is_empty() {
@@ -238,6 +260,22 @@ fn moving_is_interrupted_and_goes_on() {
     pair.check();
     pair.now = 1 << 41;
     assert_eq!(names(&mut pair).len(), 100);
+}
+
+#[test]
+fn a_look_that_is_late_finds_what_an_interrupted_one_left() {
+    // At one nanosecond, so that `elapsed` is the deadline itself.
+    let mut pair = Pair::new(1 << 20);
+    let deadline = pair.now + 7;
+    (0..3).for_each(|_| assert!(pair.insert(deadline)));
+    pair.now = deadline;
+    assert!(!pair.pop(1, 9), "interrupted");
+    // Who read the clock before, and then waited for the lock.
+    pair.now = deadline - 1;
+    pair.pop_late(1, 9, deadline);
+    pair.now = deadline;
+    assert!(pair.pop(9, 9));
+    assert!(pair.model.is_empty());
 }
 
 #[test]

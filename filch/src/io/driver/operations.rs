@@ -1,0 +1,250 @@
+//! What a driver is asked for: operations and streams, and sources of readiness.
+//!
+//! Not here: how the kernel hears of them and answers (`super`), how far they are (`slots`).
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::task::Waker;
+
+use super::backend::{Backend, State};
+use super::{Caller, Driver, Kind, Refused};
+use crate::io::batch::Batch;
+use crate::io::buffers::Pool;
+use crate::io::epoll::SourceKey;
+use crate::io::readiness::Readiness;
+use crate::io::request::Request;
+use crate::io::slots::{Abandoned, CANCELED, Completion, Dispose, Key, Late, Next, Polled};
+
+/// Who performs an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Performer {
+    Ring,
+    /// A call on a thread that may block, made by the engine: the driver only knows of it.
+    Call,
+}
+
+/// Whether an abandoned operation is cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cancel {
+    Yes,
+    /// It runs to its end.
+    No,
+}
+
+impl Driver {
+    /// Opens the backend if nobody has, has `begin` put something there, and tells the owner.
+    fn begin<T>(
+        self: &Arc<Self>,
+        caller: Caller,
+        kind: Kind,
+        begin: impl FnOnce(&mut State) -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
+        let mut state = self.open(self.lock(), kind)?;
+        let begun = begin(&mut state)?;
+        self.count(&state);
+        drop(state);
+        self.wake_if(caller);
+        Ok(begun)
+    }
+
+    /// Queues a request. `waker` is woken by its completion.
+    ///
+    /// # Safety
+    /// What the request points to is kept until the last completion: by the future that polls the key,
+    /// or by what it leaves behind in `abandon` (O1 of `slots`).
+    pub(crate) unsafe fn start(
+        self: &Arc<Self>,
+        caller: Caller,
+        kind: Kind,
+        request: &Request,
+        performer: Performer,
+        waker: Waker,
+    ) -> Result<Key, Refused> {
+        self.begin(caller, kind, |state| {
+            let key = match *request {
+                Request::SendUncopied { fd, .. } => state.slots.insert_uncopied(waker, fd),
+                _ => state.slots.insert(waker),
+            };
+            state.hand_over(request, performer, key);
+            Ok(key)
+        })
+    }
+
+    /// As `start`, of an operation that nobody waits for: `late` keeps what it needs, and takes its
+    /// result. It is given back if the driver does not take it.
+    ///
+    /// # Safety
+    /// What the request points to is kept by `late`.
+    pub(crate) unsafe fn start_orphan(
+        self: &Arc<Self>,
+        caller: Caller,
+        kind: Kind,
+        request: &Request,
+        performer: Performer,
+        late: Box<dyn Late>,
+    ) -> Result<Key, Box<dyn Late>> {
+        let mut late = Some(late);
+        let begun = self.begin(caller, kind, |state| {
+            let key = state.slots.insert_orphan(late.take().expect("begun once"));
+            state.hand_over(request, performer, key);
+            Ok(key)
+        });
+        begun.map_err(|_| late.expect("not begun"))
+    }
+
+    /// As `start`, of an operation with many completions.
+    ///
+    /// # Safety
+    /// The descriptor stays open until the stream has ended.
+    pub(crate) unsafe fn start_stream(
+        self: &Arc<Self>,
+        caller: Caller,
+        kind: Kind,
+        request: &Request,
+        cap: usize,
+    ) -> Result<(Key, Option<Arc<Pool>>), Refused> {
+        self.begin(caller, kind, |state| {
+            let pool = match request {
+                Request::RecvMany { .. } => {
+                    Some(state.backend.pool().map_err(Refused::Failed)?.clone())
+                }
+                _ => None,
+            };
+            let key = state.slots.insert_stream(cap);
+            state.hand_over(request, Performer::Ring, key);
+            Ok((key, pool))
+        })
+    }
+
+    /// How far an operation is; `waker` is woken when it is over.
+    pub(crate) fn poll(&self, key: Key, waker: &Waker) -> Polled {
+        let mut clone = None;
+        loop {
+            let mut state = self.lock();
+            let polled = state.slots.poll(key, waker, &mut clone);
+            self.count(&state);
+            drop(state);
+            if polled != Polled::WantsWaker {
+                return polled;
+            }
+            clone = Some(waker.clone());
+        }
+    }
+
+    /// The next completion of a stream; `waker` is woken when there is one.
+    pub(crate) fn poll_stream(&self, key: Key, waker: &Waker) -> Next {
+        let mut clone = None;
+        loop {
+            let mut state = self.lock();
+            let next = state.slots.poll_stream(key, waker, &mut clone);
+            self.count(&state);
+            drop(state);
+            if next != Next::WantsWaker {
+                return next;
+            }
+            clone = Some(waker.clone());
+        }
+    }
+
+    /// Asks the kernel to cancel an operation. Its completion comes in any case.
+    pub(crate) fn cancel(&self, caller: Caller, key: Key) {
+        let mut state = self.lock();
+        if state.slots.wish_to_cancel(key) {
+            state.cancel(key);
+            drop(state);
+            self.wake_if(caller);
+        }
+    }
+
+    /// Asks the kernel to end a stream. Its last completion comes in any case.
+    pub(crate) fn stop_stream(&self, caller: Caller, key: Key) {
+        let mut state = self.lock();
+        if state.slots.stop_stream(key) {
+            state.cancel(key);
+            drop(state);
+            self.wake_if(caller);
+        }
+    }
+
+    /// The future of an operation goes; `late` keeps what the kernel may touch.
+    pub(crate) fn abandon(&self, caller: Caller, key: Key, late: Box<dyn Late>, cancel: Cancel) {
+        let mut state = self.lock();
+        let (abandoned, waker) = state.slots.abandon(key, late);
+        let cancels = cancel == Cancel::Yes && matches!(abandoned, Abandoned::InFlight);
+        if cancels {
+            state.cancel(key);
+        }
+        self.count(&state);
+        drop(state);
+        drop(waker);
+        match abandoned {
+            Abandoned::InFlight if cancels => self.wake_if(caller),
+            Abandoned::InFlight => {}
+            Abandoned::Done(late, completion) => late.finish(completion),
+            Abandoned::Never(late) => late.finish(Completion { result: CANCELED, flags: 0 }),
+        }
+    }
+
+    /// The owner of a stream goes; what is unread, and what comes, goes to `dispose`.
+    pub(crate) fn abandon_stream(&self, caller: Caller, key: Key, dispose: Arc<dyn Dispose>) {
+        let mut state = self.lock();
+        let (cancels, unread, wakers) = state.slots.abandon_stream(key, dispose.clone());
+        if cancels {
+            state.cancel(key);
+        }
+        self.count(&state);
+        drop(state);
+        drop(wakers);
+        unread.into_iter().for_each(|completion| dispose.dispose(completion));
+        if cancels {
+            self.wake_if(caller);
+        }
+    }
+
+    /// A request that was performed by a call has ended.
+    pub(crate) fn complete(&self, key: Key, completion: Completion) {
+        let mut batch = Batch::new();
+        let mut state = self.lock();
+        let (told, _) = state.slots.complete(key, completion, &mut batch.wakers);
+        self.count(&state);
+        drop(state);
+        batch.add(told);
+        batch.deliver();
+    }
+}
+
+/// Sources of readiness.
+impl Driver {
+    /// Registers a descriptor with the epoll descriptor (E1 of `epoll`).
+    pub(crate) fn add_source(
+        self: &Arc<Self>,
+        fd: RawFd,
+        readiness: Arc<Readiness>,
+    ) -> Result<SourceKey, Refused> {
+        let state = self.lock();
+        let opens = matches!(state.backend, Backend::Unopened);
+        let mut state = self.open(state, Kind::Epoll)?;
+        let Backend::Epoll(epoll) = &mut state.backend else {
+            unreachable!("sources are for drivers that tell readiness")
+        };
+        let key = epoll.add(fd, readiness).map_err(Refused::Failed)?;
+        self.count(&state);
+        drop(state);
+        if opens {
+            // On its bed, the owner would not hear of it.
+            self.ring();
+        }
+        Ok(key)
+    }
+
+    /// Forgets a descriptor that is still open.
+    pub(crate) fn remove_source(&self, fd: RawFd, key: SourceKey) {
+        let mut state = self.lock();
+        if let Backend::Epoll(epoll) = &mut state.backend {
+            let readiness = epoll.remove(fd, key);
+            self.count(&state);
+            drop(state);
+            drop(readiness);
+        }
+    }
+}
