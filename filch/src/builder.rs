@@ -10,6 +10,7 @@ use std::{env, ffi::OsString, fmt, fs, io, path::Path, sync::Arc};
 use crate::{
     base::{
         cpus::{Machine, Within},
+        script::ScriptedRng,
         sim,
     },
     config::{
@@ -67,6 +68,7 @@ pub struct Builder {
     pub(crate) hooks: Hooks,
     clock: Clock,
     cores: Option<CoreFactory>,
+    script: Option<ScriptedRng>,
 }
 
 impl fmt::Debug for Builder {
@@ -92,6 +94,19 @@ impl Builder {
     /// ```
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
+        self
+    }
+
+    /// Sets choices that come in place of random ones.
+    ///
+    /// ```
+    /// let rng = filch::testkit::ScriptedRng::new();
+    /// let runtime = filch::Builder::new().workers(2).rng(rng).build()?;
+    /// assert_eq!(runtime.block_on(async { 1 }), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn rng(mut self, rng: ScriptedRng) -> Self {
+        self.script = Some(rng);
         self
     }
 
@@ -127,11 +142,12 @@ impl Builder {
 
     /// What a runtime is made from, once the configuration is resolved.
     pub(crate) fn into_parts(self, config: Config, birth: Birth) -> Parts {
-        let clock = match (self.clock, sim::clock()) {
+        let Self { hooks, clock, cores, script, .. } = self;
+        let clock = match (clock, sim::clock()) {
             (Clock::Real, Some(simulated)) => Clock::Manual(simulated),
             (clock, _) => clock,
         };
-        Parts { config, hooks: self.hooks, clock, cores: self.cores, offload, birth }
+        Parts { config, hooks, clock, cores, offload, birth, script }
     }
 }
 

@@ -41,8 +41,7 @@ impl Builder {
     ///     let stop = move || handle.request_stop();
     ///     drop(filch::Handle::current().post_delayed(Duration::from_millis(1), stop));
     /// })?;
-    /// let report = hive.run()?;
-    /// assert!(report.unfinished.is_empty());
+    /// hive.run()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -160,7 +159,8 @@ impl Handle {
 /// The end.
 impl Handle {
     /// Asks for the end of a runtime that is [run](Runtime::run) or [pumped](Runtime::pump), from any thread
-    /// or task: all tasks are dropped at their next await, as when a runtime is dropped.
+    /// or task: all tasks are dropped at their next await, as when a runtime is dropped. Those are in the
+    /// [report](ShutdownReport), and so may be the task that asks.
     ///
     /// ```
     /// let hive = filch::Builder::new().io_workers(1).compute_workers(1).hive()?;

@@ -229,6 +229,11 @@ impl Worker {
         self.asked.replace(Some(request));
     }
 
+    /// Whether somebody waits for this worker to leave.
+    pub(super) fn is_asked_to_leave(&self) -> bool {
+        self.asked.borrow().is_some()
+    }
+
     /// The loop of a regular worker; returns when the runtime stops, or with the request that it follows.
     pub(super) fn run_until_it_leaves(&self) -> Option<Request> {
         let mut idleness = Idleness::of(self);
@@ -236,7 +241,7 @@ impl Worker {
             if idleness.is_over(self) {
                 self.leave_for_lack_of_work();
             }
-            if self.asked.borrow().is_some()
+            if self.is_asked_to_leave()
                 && let Some(request) = self.prepare_to_leave()
             {
                 return Some(request);

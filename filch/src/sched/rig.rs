@@ -222,6 +222,7 @@ impl Rig {
             })),
             offload: |_, _| unreachable!("a rig drives no I/O"),
             birth: Birth::Started,
+            script: None,
         });
         let rig = Rc::new(Self {
             seats: shared.slots.iter().map(|_| OnceCell::new()).collect(),

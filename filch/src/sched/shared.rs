@@ -31,6 +31,7 @@ use super::sentry::Sentry;
 use super::timers::Wheels;
 use crate::base::parker::Parker;
 use crate::base::rng::{self, Rng};
+use crate::base::script::ScriptedRng;
 use crate::base::shim::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering,
 };
@@ -61,6 +62,8 @@ pub(crate) struct Parts {
     pub(crate) cores: Option<CoreFactory>,
     pub(crate) offload: Offload,
     pub(crate) birth: Birth,
+    /// Choices that a test has written down.
+    pub(crate) script: Option<ScriptedRng>,
 }
 
 /// How a runtime begins.
@@ -98,6 +101,8 @@ pub(crate) struct Shared {
     now_ms: AtomicU32,
     /// Random numbers for the seeds of workers.
     seed: u64,
+    /// What comes before them.
+    pub(super) script: Option<ScriptedRng>,
     /// Threads to join at the end.
     pub(crate) threads: Mutex<Vec<Thread>>,
     /// What the system refused (levels, affinity), for `describe`.
@@ -182,7 +187,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Shared {
     pub(crate) fn new(parts: Parts) -> Arc<Self> {
-        let Parts { config, hooks, clock, cores, offload, birth } = parts;
+        let Parts { config, hooks, clock, cores, offload, birth, script } = parts;
         let lanes = plan_lanes(&config, birth);
         let hook = panic_hook(&hooks);
         let shared = Arc::new_cyclic(|me: &Weak<Self>| {
@@ -205,6 +210,7 @@ impl Shared {
                 started: clock.now(),
                 now_ms: AtomicU32::new(0),
                 seed: config.seed.unwrap_or_else(rng::fresh_seed),
+                script,
                 threads: Mutex::new(Vec::new()),
                 refusals: Mutex::new(Vec::new()),
                 pool: Pool::new(),

@@ -80,7 +80,10 @@ impl Worker {
     }
 
     fn random_victim(&self) -> usize {
-        self.rng.borrow_mut().below(self.lane().width() + self.lane().injector.shards())
+        let candidates = self.lane().width() + self.lane().injector.shards();
+        let script = self.shared().script.as_ref();
+        let scripted = script.and_then(|script| script.for_victim(candidates));
+        scripted.unwrap_or_else(|| self.rng.borrow_mut().below(candidates))
     }
 
     /// One try, and a look at what else may end the search.

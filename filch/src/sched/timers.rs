@@ -114,11 +114,11 @@ impl Wheels {
     }
 
     /// The wheel with fewer timers of two different ones that chance picks.
-    fn lighter_of_two(&self, random: u64) -> usize {
+    fn lighter_of_two(&self, mut choose: impl FnMut(usize) -> usize) -> usize {
         let count = self.attached().count().max(1);
-        let first = random as u32 as usize % count;
-        // Any of the others.
-        let second = first + 1 + (random >> 32) as usize % (count - 1).max(1);
+        let first = choose(count);
+        let other = choose((count - 1).max(1));
+        let second = if other < first { other } else { other + 1 };
         let (one, two) = (self.attached_at(first), self.attached_at(second));
         if self.wheels[two].len() < self.wheels[one].len() { two } else { one }
     }
@@ -214,16 +214,24 @@ impl Shared {
     fn place_light(&self) -> Place<'_> {
         let wheels = &self.wheels;
         // SAFETY: used within this call only.
-        let random = match unsafe { Worker::of_runtime(self) } {
-            Some(worker) => worker.rng.borrow_mut().next_u64(),
+        let worker = unsafe { Worker::of_runtime(self) };
+        let number = wheels.lighter_of_two(|wheels| {
+            let scripted = self.script.as_ref().and_then(|script| script.for_post(wheels));
+            scripted.unwrap_or_else(|| self.choose(worker, wheels))
+        });
+        Place { timers: &wheels.wheels[number], now: wheels.time(self.clock.now()), number }
+    }
+
+    /// A number below `n` by chance.
+    fn choose(&self, worker: Option<&Worker>, n: usize) -> usize {
+        match worker {
+            Some(worker) => worker.rng.borrow_mut().below(n),
             None => {
                 // ORDERING: Relaxed, any spread will do.
-                let turn = wheels.turn.fetch_add(1, Ordering::Relaxed);
-                Rng::new(self.seed().wrapping_add(turn as u64)).next_u64()
+                let turn = self.wheels.turn.fetch_add(1, Ordering::Relaxed);
+                Rng::new(self.seed().wrapping_add(turn as u64)).below(n)
             }
-        };
-        let number = wheels.lighter_of_two(random);
-        Place { timers: &wheels.wheels[number], now: wheels.time(self.clock.now()), number }
+        }
     }
 
     /// Sees to it that somebody looks at a wheel whose nearest deadline has become earlier (M1, M2).

@@ -10,8 +10,8 @@ use filch::io::AsyncReadExt;
 use filch::net::TcpStream;
 use filch::testkit::{Clock, ManualClock};
 use filch::{
-    AttachError, Builder, DetachError, Graph, Handle, IoBackend, NewWorker, PostRefusal, Role, Shutdown,
-    WorkerId, worker,
+    AttachError, Builder, DetachError, Graph, Handle, IoBackend, NewWorker, PostRefusal, Role,
+    Shutdown, WorkerId, worker,
 };
 
 use crate::support::{Drops, Gate, occupy, receive, until, watched};
@@ -181,7 +181,9 @@ fn tasks_and_jobs_that_lie_with_a_worker_that_leaves_run_elsewhere() {
 fn nodes_of_a_graph_that_lie_with_a_worker_that_leaves_run_elsewhere() {
     const LEAVES: usize = 1000;
     watched(|| {
-        let runtime = Builder::new().workers(2).compute_spares(0).build().unwrap();
+        let builder = Builder::new().workers(2).compute_spares(0);
+        // So a step runs few of them.
+        let runtime = builder.local_budget(2).global_interval(2).build().unwrap();
         let [other, leaver] = [2, 3].map(|at| runtime.workers()[at].id);
         let (handle, ran) = (runtime.handle(), Arc::new(AtomicUsize::new(0)));
         let mut graph = Graph::new();

@@ -1,6 +1,7 @@
 //! The hive: roles, posts, its life, event loops of others, crews that change.
 
 mod crews;
+mod kit;
 mod life;
 mod loops;
 mod order;

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Duration;
 
-use filch::testkit::{Clock, ManualClock};
-use filch::{Builder, EventCore, NewWorker, Pumped, worker};
+use filch::testkit::{Clock, FakeCore, ManualClock};
+use filch::{Builder, EventCore, NewWorker, Pumped, Shutdown, worker};
 
-use crate::support::{until, watched};
+use crate::support::{Gate, until, watched};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -48,6 +48,61 @@ fn a_step_serves_posts_then_timers_then_its_own_tasks_then_those_from_outside() 
         let order = log.lock().unwrap().join(" ");
         // A timer makes its task ready: it is the newest of the worker's own.
         assert_eq!(order, "self posted timer local outside");
+    });
+}
+
+#[test]
+fn a_step_serves_events_posts_timers_its_own_those_from_outside_those_of_others_and_then_waits() {
+    watched(|| {
+        let (clock, log, gate) = (Arc::new(ManualClock::new()), Log::default(), Gate::default());
+        let builder = Builder::new().io_spares(0).clock(Clock::Manual(clock.clone()));
+        let hive = builder.hive().unwrap();
+        let core = FakeCore::new();
+        let events = core.events();
+        let main = hive.attach(NewWorker::io().event_core(core)).unwrap();
+        let other = hive.attach(NewWorker::io()).unwrap();
+        let handle = hive.handle();
+        // All of it comes to be inside one event, with which a sleep ends: the next step finds it.
+        let (noted, told) = (log.clone(), events.clone());
+        let fill = move || {
+            told.push(note(&noted, "event"));
+            worker::post_self(note(&noted, "self")).unwrap();
+            handle.post_to(main, note(&noted, "posted")).unwrap();
+            drop(worker::post_self_delayed(MS, note(&noted, "timer")).unwrap());
+            worker::post_local(note(&noted, "local")).unwrap();
+            let (outside, from) = (note(&noted, "outside"), handle.clone());
+            std::thread::spawn(move || from.post(outside).unwrap()).join().unwrap();
+            let (stop, open, stolen) = (handle.clone(), gate.clone(), note(&noted, "stolen"));
+            let last = move || {
+                stolen();
+                open.open();
+                stop.request_shutdown(Shutdown::Drain);
+            };
+            let (send, there) = std::sync::mpsc::channel();
+            let keep = move || {
+                worker::post_local(last).unwrap();
+                send.send(()).unwrap();
+                gate.pass();
+            };
+            handle.post_to(other, keep).unwrap();
+            there.recv().unwrap();
+            told.take_timeouts();
+            clock.advance(MS);
+        };
+        let start = events.clone();
+        let waits = move || {
+            until(|| start.take_timeouts().last() == Some(&None));
+            start.push(fill);
+        };
+        let starter = std::thread::spawn(waits);
+        hive.run().unwrap();
+        starter.join().unwrap();
+        let order = log.lock().unwrap().join(" ");
+        assert_eq!(order, "event self posted timer local outside stolen");
+        let timeouts = events.take_timeouts();
+        let work = timeouts.iter().position(|timeout| timeout.is_none()).unwrap_or(timeouts.len());
+        assert!(work >= 1, "it waits when all of it has run, and not before: {timeouts:?}");
+        assert!(timeouts[..work].iter().all(|timeout| *timeout == Some(Duration::ZERO)));
     });
 }
 

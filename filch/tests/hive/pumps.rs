@@ -80,7 +80,11 @@ fn results_of_computing_come_back_to_the_pumps_thread() {
         let hive = Builder::new().io_workers(2).compute_workers(2).hive().unwrap();
         let ui = hive.workers()[0].id;
         let (send, frames) = mpsc::channel();
-        let mut pump = hive.pump(move || { let _ = send.send(()); }).unwrap();
+        let mut pump = hive
+            .pump(move || {
+                let _ = send.send(());
+            })
+            .unwrap();
         let handle = pump.handle().clone();
         let program = pump.handle().spawn_to(ui, move || {
             let (here, state) = (std::thread::current().id(), Rc::new(()));
@@ -100,7 +104,8 @@ fn results_of_computing_come_back_to_the_pumps_thread() {
                 break;
             }
         }
-        assert!(pump.finish(Shutdown::Abort).unfinished.is_empty());
+        // The program itself, at most: it may not have ended when its own request is heard.
+        assert!(pump.finish(Shutdown::Abort).unfinished.len() <= 1);
     });
 }
 
@@ -109,7 +114,11 @@ fn a_timer_of_a_resting_pump_asks_for_a_frame_when_it_is_due() {
     watched(|| {
         let hive = Builder::new().io_workers(1).hive().unwrap();
         let (send, frames) = mpsc::channel();
-        let mut pump = hive.pump(move || { let _ = send.send(Instant::now()); }).unwrap();
+        let mut pump = hive
+            .pump(move || {
+                let _ = send.send(Instant::now());
+            })
+            .unwrap();
         for _ in 0..5 {
             let begin = Instant::now();
             let post = pump.handle().post_delayed(3 * MS, || ()).unwrap();

@@ -33,7 +33,9 @@ fn a_worker_is_idle_busy_or_blocked() {
         assert_eq!(state(), WorkerState::Busy);
         gate.open();
         let (send, told) = mpsc::channel::<()>();
-        let waits = runtime.spawn_fn(move || { let _ = told.recv(); });
+        let waits = runtime.spawn_fn(move || {
+            let _ = told.recv();
+        });
         let handle = runtime.handle();
         runtime.post_to(io, move || handle.block_on(waits)).unwrap();
         until(|| state() == WorkerState::Blocked);
