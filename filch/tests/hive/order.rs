@@ -65,13 +65,7 @@ fn a_step_serves_events_posts_timers_its_own_those_from_outside_those_of_others_
         // All of it comes to be inside one event, with which a sleep ends: the next step finds it.
         let (noted, told) = (log.clone(), events.clone());
         let fill = move || {
-            told.push(note(&noted, "event"));
-            worker::post_self(note(&noted, "self")).unwrap();
-            handle.post_to(main, note(&noted, "posted")).unwrap();
-            drop(worker::post_self_delayed(MS, note(&noted, "timer")).unwrap());
-            worker::post_local(note(&noted, "local")).unwrap();
-            let (outside, from) = (note(&noted, "outside"), handle.clone());
-            std::thread::spawn(move || from.post(outside).unwrap()).join().unwrap();
+            // First, so that nobody else is there to run the others.
             let (stop, open, stolen) = (handle.clone(), gate.clone(), note(&noted, "stolen"));
             let last = move || {
                 stolen();
@@ -86,6 +80,13 @@ fn a_step_serves_events_posts_timers_its_own_those_from_outside_those_of_others_
             };
             handle.post_to(other, keep).unwrap();
             there.recv().unwrap();
+            told.push(note(&noted, "event"));
+            worker::post_self(note(&noted, "self")).unwrap();
+            handle.post_to(main, note(&noted, "posted")).unwrap();
+            drop(worker::post_self_delayed(MS, note(&noted, "timer")).unwrap());
+            worker::post_local(note(&noted, "local")).unwrap();
+            let (outside, from) = (note(&noted, "outside"), handle.clone());
+            std::thread::spawn(move || from.post(outside).unwrap()).join().unwrap();
             told.take_timeouts();
             clock.advance(MS);
         };
