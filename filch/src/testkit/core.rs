@@ -10,8 +10,8 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use super::RecordingWaker;
-use crate::EventCore;
 use crate::base::parker::Parker;
+use crate::sched::core::EventCore;
 
 type Event = Box<dyn FnOnce() + Send>;
 
