@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// Every runtime that takes part in the benchmark.
-const RUNTIMES: [&str; 12] = [
+const RUNTIMES: [&str; 13] = [
     "filch",
     "tokio",
     "smol",
@@ -14,6 +14,7 @@ const RUNTIMES: [&str; 12] = [
     "chili",
     "seq",
     "filch-epoll",
+    "compio",
     "tokio+rayon",
     "tokio+blocking",
     "threads",

@@ -1,23 +1,37 @@
-//! Tasks that depend on others and are made on the fly, without a graph: each awaits the handles of those before it.
+//! Tasks that come after others and are made on the fly, without a graph: each begins when those that it names have ended.
 
-use filch::{spawn, spawn_fn, wait_async};
+use std::sync::{Arc, Mutex};
+
+use filch::spawn_after;
 
 fn main() {
-    let text = filch::block_on(async {
-        let flour = spawn_fn(|| "flour");
-        let water = spawn(async { "water" });
-        // Begins when both are there; meanwhile it holds no thread.
-        let dough = spawn(async move {
-            let (flour, water) = wait_async((flour, water)).await;
-            format!("dough of {flour} and {water}")
-        });
-        let oven = spawn_fn(|| 220);
-        let bread = spawn(async move {
-            let (dough, degrees) = wait_async((dough, oven)).await;
-            format!("bread from {dough}, baked at {degrees} degrees")
-        });
-        bread.await
-    });
-    println!("{text}");
-    assert_eq!(text, "bread from dough of flour and water, baked at 220 degrees");
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let step = |name: &'static str| {
+        let log = log.clone();
+        move || {
+            log.lock().unwrap().push(name);
+            name.len()
+        }
+    };
+    let flour = spawn_after((), step("flour"));
+    let water = spawn_after((), step("water"));
+    // Begins when both are there; meanwhile it holds no thread.
+    let dough = spawn_after((&flour, &water), step("dough"));
+    let oven = spawn_after((), step("oven"));
+    let bread = spawn_after((&dough, &oven), step("bread"));
+    // One that has ended may be named all the same, and any thread may name it.
+    let (flour_done, bread_done) = (flour.milestone(), bread.milestone());
+    let baker = std::thread::spawn(move || spawn_after((flour_done, bread_done), || "eat").wait());
+    assert_eq!(baker.join().unwrap(), "eat");
+    // What tasks return is taken by their handles, as with any other.
+    let letters: usize = filch::wait_all([flour, water, dough, oven, bread]).into_iter().sum();
+    assert_eq!(letters, 24);
+    let log = log.lock().unwrap();
+    println!("{}", log.join(", "));
+    assert_eq!(log.last(), Some(&"bread"));
+    // A failure skips what comes after it.
+    let burnt = spawn_after((), || panic!("too hot"));
+    let served = spawn_after(&burnt, || unreachable!());
+    assert!(served.wait_outcome().unwrap_err().is_cancelled());
+    assert!(burnt.wait_outcome().unwrap_err().is_panic());
 }

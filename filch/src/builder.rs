@@ -389,6 +389,22 @@ impl Builder {
         self
     }
 
+    /// Chooses whether I/O workers go first while compute workers want the same cores
+    /// ([`Config::lane_slices`]).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let equal = filch::Builder::new().lane_slices(false).build()?;
+    /// assert_eq!(equal.describe().slices, "the system's, as configured");
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn lane_slices(mut self, yes: bool) -> Self {
+        self.config.lane_slices = yes;
+        self.chosen.add("lane_slices");
+        self
+    }
+
     /// Chooses whether automatic counts count cores instead of hardware threads.
     ///
     /// # Examples

@@ -228,6 +228,10 @@ pub struct Config {
     pub io_level: Level,
     /// Level of the compute workers. Default `Normal`, *guessed*.
     pub compute_level: Level,
+    /// I/O workers ask the kernel for the shortest slices, compute workers for the longest: while both want a core, who
+    /// replies goes first, and shares stay as they are. Default `true`, *measured* (`mixed`). It needs no privilege, and
+    /// Linux 6.12; [`describe`](crate::Handle::describe) tells what came of it.
+    pub lane_slices: bool,
     /// CPUs of the I/O workers. Default `Any`, *guessed*.
     pub io_affinity: Affinity,
     /// CPUs of the compute workers. Default `Any`, *guessed*.
@@ -276,6 +280,7 @@ impl Default for Config {
             caller_works: false,
             io_level: Level::Normal,
             compute_level: Level::Normal,
+            lane_slices: true,
             io_affinity: Affinity::Any,
             compute_affinity: Affinity::Any,
             io_backend: IoBackend::Auto,

@@ -35,6 +35,7 @@
 //! | --- | --- |
 //! | start a task | [`spawn()`], [`spawn_fn()`], [`spawn_local()`]; [`task()`] to name it or give it a [`Priority`] |
 //! | get its outcome | [`JoinHandle`]: `.await`, [`wait`](JoinHandle::wait), [`outcome`](JoinHandle::outcome), [`cancel`](JoinHandle::cancel), [`detach`](JoinHandle::detach) |
+//! | start it when others have ended | [`spawn_after()`] |
 //! | wait for several | [`wait()`] and [`wait_all()`] block, [`wait_async()`] and [`wait_all_async()`] do not |
 //! | enter from a thread | [`block_on()`], [`block_on_fn()`] |
 //! | fail together | [`group()`]: children own their data, the first error cancels the rest |
@@ -261,7 +262,7 @@ pub use error::{BuildError, ConfigError};
 #[cfg(not(loom))]
 pub use fork::{Joined, join, join_all, join_many};
 #[cfg(not(loom))]
-pub use graph::Graph;
+pub use graph::{Graph, spawn_after};
 #[cfg(not(loom))]
 pub use group::{Group, GroupFuture, group};
 #[cfg(not(loom))]

@@ -428,6 +428,7 @@ impl Handle {
             config: self.0.config.clone(),
             barrier: format!("{:?}", barrier::mode()).to_lowercase(),
             io: self.0.engine.describe(),
+            slices: self.0.slices.describe(&self.0.config),
             refusals: lock(&self.0.refusals).clone(),
             snapshot: self.snapshot(),
         }
@@ -546,6 +547,8 @@ pub struct Description {
     pub barrier: String,
     /// What drives I/O, and what the system refused before.
     pub io: String,
+    /// How the lanes share cores that both want: whose slices are in use, and why.
+    pub slices: String,
     /// What the system refused: thread levels, affinities, spare threads.
     pub refusals: Vec<String>,
     /// The state at that moment.
@@ -592,6 +595,7 @@ impl fmt::Display for Description {
             )?;
         }
         writeln!(f, "I/O by {}", self.io)?;
+        writeln!(f, "slices: {}", self.slices)?;
         writeln!(f, "barrier: {}", self.barrier)?;
         for refusal in &self.refusals {
             writeln!(f, "refused: {refusal}")?;

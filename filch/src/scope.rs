@@ -17,7 +17,7 @@ use crate::block_on::{in_group, tracking_here};
 use crate::sched::shared::Shared;
 use crate::spawn::{self, Order};
 use crate::task::body::{self, FutureBody, JobBody};
-use crate::task::group::{GroupRef, guard_user_code};
+use crate::task::group::{Group, GroupRef, guard_user_code};
 
 /// Where children that borrow are spawned; see [`scope`].
 ///
@@ -112,13 +112,20 @@ impl<'scope> Scope<'scope> {
     /// ```
     #[track_caller]
     pub fn spawn(&self, job: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
+        drop(self.create_by(JobBody(self.child(job)), Location::caller(), spawn::create));
+    }
+
+    /// The closure of a child (E3).
+    pub(crate) fn child<F>(&self, job: F) -> impl FnOnce() + Send + use<'scope, F>
+    where
+        F: FnOnce(&Scope<'scope>) + Send + 'scope,
+    {
         let inner = Scope { group: self.group.clone(), complete: self.complete, life: PhantomData };
         let must_end = MustEnd(self.complete);
-        let job = move || {
+        move || {
             job(&inner);
             std::mem::forget(must_end);
-        };
-        self.create(JobBody(job), Location::caller());
+        }
     }
 
     /// Spawns a future that may borrow on the micro lane.
@@ -135,14 +142,20 @@ impl<'scope> Scope<'scope> {
             future.await;
             std::mem::forget(must_end);
         };
-        self.create(FutureBody(future), Location::caller());
+        drop(self.create_by(FutureBody(future), Location::caller(), spawn::create));
     }
 
-    fn create<B: crate::task::body::Body>(&self, body: B, site: &'static Location<'static>) {
+    /// Has `create` make a child.
+    pub(crate) fn create_by<B, R>(
+        &self,
+        body: B,
+        site: &'static Location<'static>,
+        create: impl FnOnce(&Shared, &Group, B, Order) -> R,
+    ) -> R {
         // The caller runs `body` of the scope or a child of it, so a unit is out.
         self.group.enter();
         // SAFETY: S1, an unfinished group keeps its runtime.
         let shared = unsafe { &*self.group.home().shared.cast::<Shared>() };
-        drop(spawn::create(shared, &self.group, body, Order::plain(site)));
+        create(shared, &self.group, body, Order::plain(site))
     }
 }

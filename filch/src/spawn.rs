@@ -394,6 +394,17 @@ impl TaskBuilder {
         body: B,
         site: &'static Location<'static>,
     ) -> Result<JoinHandle<B::Output>, B> {
+        self.try_create(body, site, create)
+    }
+
+    /// Has `create` make a task of the body in the group that the description names, which has given it a
+    /// unit; or hands the body back.
+    pub(crate) fn try_create<B: Body, R>(
+        self,
+        body: B,
+        site: &'static Location<'static>,
+        create: impl FnOnce(&Shared, &Group, B, Order) -> R,
+    ) -> Result<R, B> {
         let Self { name, priority, place } = self;
         let order = Order { meta: (site, name), priority };
         match place {
@@ -529,11 +540,8 @@ pub(crate) fn create_with<B: Body>(
     order: Order,
 ) -> JoinHandle<B::Output> {
     let word = State::initial(order.priority, shared.now_ms());
-    let cell = alloc(shared, worker, const { CellLayout::of::<Cell<B>>() });
-    // SAFETY: the cell is fresh and made for this type; the group has given a unit.
-    let task = unsafe { Cell::<B>::create(cell, order.birth(group, word), body) };
-    // SAFETY: the handle's reference is the second of `State::initial`.
-    let handle = unsafe { JoinHandle::new(task) };
+    let handle = write(shared, worker, group, body, (order, word));
+    let task = handle.raw();
     if group.is_tracked() {
         // SAFETY: the handle keeps the cell alive.
         unsafe { group.enlist(task) };
@@ -559,6 +567,44 @@ pub(crate) fn create_unowned<B: Body>(
     unsafe { Cell::<B>::create(cell, order.birth(&shared.root, word), body) }
 }
 
+/// As `create`, of a job that is not queued before somebody wakes it.
+pub(crate) fn create_waiting<B: Body>(
+    shared: &Shared,
+    group: &Group,
+    body: B,
+    order: Order,
+) -> JoinHandle<B::Output> {
+    // SAFETY: used within this call only.
+    let worker = unsafe { Worker::of_runtime(shared) };
+    let word = State::waiting(order.priority, shared.now_ms());
+    let handle = write(shared, worker, group, body, (order, word));
+    if group.is_tracked() {
+        // SAFETY: the handle keeps the cell alive.
+        unsafe { group.enlist_waiting(handle.raw()) };
+    }
+    if shared.phase() >= Phase::Aborting {
+        handle.cancel();
+    }
+    handle
+}
+
+/// A task in a fresh cell, with its first state word. The group has given it a unit.
+#[inline]
+fn write<B: Body>(
+    shared: &Shared,
+    worker: Option<&Worker>,
+    group: &Group,
+    body: B,
+    (order, word): (Order, u64),
+) -> JoinHandle<B::Output> {
+    let cell = alloc(shared, worker, const { CellLayout::of::<Cell<B>>() });
+    let birth = order.birth(group, word);
+    // SAFETY: the cell is fresh and made for this type; the group has given a unit.
+    let task = unsafe { Cell::<B>::create(cell, birth, body) };
+    // SAFETY: the handle's reference is the second of the first word.
+    unsafe { JoinHandle::new(task) }
+}
+
 /// Memory for a task, from the worker's own cache where there is one.
 #[inline]
 pub(crate) fn alloc(shared: &Shared, worker: Option<&Worker>, layout: CellLayout) -> NonNull<u8> {
@@ -575,7 +621,7 @@ pub(crate) fn alloc(shared: &Shared, worker: Option<&Worker>, layout: CellLayout
 }
 
 /// Makes a task of a refused body only to end it as cancelled, so that its handle can say so.
-fn reject<B: Body>(body: B, site: &'static Location<'static>) -> JoinHandle<B::Output> {
+pub(crate) fn reject<B: Body>(body: B, site: &'static Location<'static>) -> JoinHandle<B::Output> {
     let pool = crate::pool::Pool::new();
     let cell = pool.alloc(const { CellLayout::of::<Cell<B>>() });
     // A group of its own, whose one unit is the task's: nobody waits for it.

@@ -6,7 +6,7 @@ use std::net::Shutdown;
 use std::pin::pin;
 use std::time::Duration;
 
-use filch::io::AsyncReadExt;
+use filch::io::{AsyncReadExt, AsyncWriteExt};
 use filch::net::{TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream};
 use filch::testkit::{self, FailureKind, IoScript, Sim};
 use filch::time::{self, timeout};
@@ -301,6 +301,45 @@ fn moment() -> Duration {
 #[test]
 fn cancels_and_drops_at_random_moments_lose_no_byte() {
     Sim::new().io(IoScript::new().buffers(50)).check(0..200, fickle_program);
+}
+
+/// Every kind of operation on sockets, once.
+fn one_of_everything() {
+    block_on(async {
+        let listener = TcpListener::bind(ADDRESS).await.unwrap();
+        let server = spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            echo(stream).await.unwrap()
+        });
+        let stream = TcpStream::connect(ADDRESS).await.unwrap();
+        stream.set_zero_copy(Some(50));
+        let (reader, mut writer) = stream.into_split();
+        let writes = spawn(async move {
+            writer.write_all(pattern(0, 60)).await.0.unwrap();
+            writer.write_all(pattern(60, 20)).await.0.unwrap();
+            AsyncWriteExt::write_all(&mut writer, &pattern(80, 20)).await.unwrap();
+        });
+        reader.readable().await.unwrap();
+        reader.peek(&mut [0; 10]).await.unwrap();
+        let (result, mut got) = reader.read_exact(vec![0; 50]).await;
+        result.unwrap();
+        while let Some(chunk) = reader.recv().await.unwrap() {
+            got.extend_from_slice(&chunk);
+        }
+        writes.await;
+        assert_eq!(got, pattern(0, 100));
+        assert_eq!(server.await, 100);
+        let (here, there) = (UnixDatagram::unbound().unwrap(), UnixDatagram::bind("a").unwrap());
+        let sends = spawn(async move { here.send_to(b"datagram", "a").await.unwrap() });
+        assert_eq!(there.recv(&mut [0; 20]).await.unwrap(), sends.await);
+    });
+}
+
+#[test]
+fn operations_that_nobody_cancelled_and_the_kernel_gives_up_are_begun_anew() {
+    for script in [IoScript::calm(), IoScript::new().buffers(30)] {
+        Sim::new().io(script.hiccups(0.5)).check(0..200, one_of_everything);
+    }
 }
 
 #[test]

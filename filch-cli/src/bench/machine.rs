@@ -55,10 +55,18 @@ impl Machine {
             load: first_word(&read("/proc/loadavg")).parse().unwrap_or(0.0),
             allocator: "system".into(),
             time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
-            versions: ["filch", "tokio", "async-executor", "async-channel", "rayon", "chili"]
-                .into_iter()
-                .map(|name| (name.into(), locked_version(name).unwrap_or_default()))
-                .collect(),
+            versions: [
+                "filch",
+                "tokio",
+                "async-executor",
+                "async-channel",
+                "rayon",
+                "chili",
+                "compio",
+            ]
+            .into_iter()
+            .map(|name| (name.into(), locked_version(name).unwrap_or_default()))
+            .collect(),
             debug_build: cfg!(debug_assertions),
         }
     }

@@ -44,6 +44,7 @@ pub const KNOBS: &[Knob] = &[
     Knob { field: "poll_budget", values: &["32", "64", "256", "512"], scenarios: HANDING },
     Knob { field: "io_level", values: &["background"], scenarios: IO },
     Knob { field: "compute_level", values: &["background"], scenarios: JOBS },
+    Knob { field: "lane_slices", values: &["false"], scenarios: PLACES },
     Knob { field: "io_affinity", values: &["pin-each"], scenarios: PLACES },
     Knob { field: "compute_affinity", values: &["pin-each"], scenarios: PLACES },
     Knob { field: "io_backend", values: &["uring-plain", "epoll"], scenarios: IO },

@@ -1,8 +1,9 @@
-//! What a worker asks of the operating system for the thread it runs on: level, CPUs, name.
+//! What a worker asks of the operating system for the thread it runs on: level, slice, CPUs, name.
 //!
 //! H1. Every function acts on the calling thread only.
 //! H2. A refusal is returned, never acted upon: a runtime without the wish granted still runs.
 //! H3. No level but `Display` and `Urgent` ever asks for more than the thread already has.
+//! H4. A slice says when a thread runs, not how much of a core it gets: that is its level's matter.
 //!
 //! Not here: when a worker applies its wishes, and who reports a refusal (the runtime).
 
@@ -63,6 +64,50 @@ pub(crate) fn apply_level(level: Level) -> io::Result<()> {
         Level::Display => os::set_nice(-4),
         Level::Urgent => os::set_nice(-8),
     }
+}
+
+/// How long the kernel lets a thread run at a time. Of two that wait for one core the thread with the shorter
+/// slice goes first, as long as it has not had more than its share; and it displaces the other one when it wakes,
+/// where equals wait for the timer's next tick, up to 4 ms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slice {
+    /// As short as there is, 0.1 ms: it wakes often, for little.
+    Short,
+    /// What the system chose for all.
+    Usual,
+    /// As long as there is, 100 ms: it computes.
+    Long,
+}
+
+impl Slice {
+    /// In ns; 0 is the system's choice.
+    fn ns(self) -> u64 {
+        match self {
+            Self::Short => 100_000,
+            Self::Usual => 0,
+            Self::Long => 100_000_000,
+        }
+    }
+}
+
+/// Gives the calling thread slices of that length. A thread that is not scheduled as ordinary ones are
+/// stays as it is.
+///
+/// # Errors
+///
+/// The operating system's refusal, or [`io::ErrorKind::Unsupported`] where threads have no slices of
+/// their own, as on Linux before 6.12.
+pub(crate) fn apply_slice(slice: Slice) -> io::Result<()> {
+    os::set_slice(slice.ns())
+}
+
+/// Has the calling thread displace nobody when it wakes: it runs when others stop or have had their slice.
+///
+/// # Errors
+///
+/// As for [`apply_slice`].
+pub(crate) fn displace_nobody() -> io::Result<()> {
+    os::set_batch()
 }
 
 /// Confines the calling thread to `cpus`, which are indices as the system counts them.
@@ -180,6 +225,75 @@ mod os {
         check(unsafe { libc::setpriority(libc::PRIO_PROCESS as _, thread_id(), nice) })
     }
 
+    /// The kernel's `sched_attr`, as far as it goes back.
+    #[repr(C)]
+    #[derive(Default)]
+    pub(super) struct Attributes {
+        size: u32,
+        pub(super) policy: u32,
+        flags: u64,
+        nice: i32,
+        priority: u32,
+        /// Of an ordinary thread: its slice.
+        pub(super) runtime: u64,
+        deadline: u64,
+        period: u64,
+    }
+
+    const ATTRIBUTES_BYTES: u32 = size_of::<Attributes>() as u32;
+    const _: () = assert!(ATTRIBUTES_BYTES == 48, "SCHED_ATTR_SIZE_VER0");
+
+    /// `SCHED_FLAG_RESET_ON_FORK`, the one flag that an ordinary thread may have and must keep.
+    const RESET_ON_FORK: u64 = 1;
+
+    impl Attributes {
+        /// Those of the calling thread.
+        pub(super) fn get() -> io::Result<Self> {
+            let mut this = Self::default();
+            let (at, size) = (&raw mut this, ATTRIBUTES_BYTES);
+            // SAFETY: the kernel writes at most `size` bytes, and `at` has room for them.
+            let result = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, at, size, 0) };
+            check(result as libc::c_int).map(|()| this)
+        }
+
+        /// Gives them to the calling thread.
+        fn set(mut self) -> io::Result<()> {
+            self.size = ATTRIBUTES_BYTES;
+            self.flags &= RESET_ON_FORK;
+            // SAFETY: the kernel reads as many bytes as `size` says, and they are there.
+            let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const self, 0) };
+            check(result as libc::c_int)
+        }
+
+        fn are_ordinary(&self) -> bool {
+            [libc::SCHED_OTHER, libc::SCHED_BATCH].contains(&(self.policy as libc::c_int))
+        }
+    }
+
+    pub(super) fn set_slice(ns: u64) -> io::Result<()> {
+        let now = Attributes::get()?;
+        if !now.are_ordinary() {
+            return Ok(());
+        }
+        Attributes { runtime: ns, ..now }.set()?;
+        // A kernel without slices of threads takes the value and forgets it.
+        if ns == 0 || Attributes::get()?.runtime == ns {
+            Ok(())
+        } else {
+            Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel is older than Linux 6.12"))
+        }
+    }
+
+    pub(super) fn set_batch() -> io::Result<()> {
+        let now = Attributes::get()?;
+        if now.are_ordinary() {
+            // The slice that `get` tells would become the thread's own.
+            Attributes { policy: libc::SCHED_BATCH as u32, runtime: 0, ..now }.set()
+        } else {
+            Ok(())
+        }
+    }
+
     pub(super) fn set_timer_slack() {
         let nanos: libc::c_ulong = 1;
         // SAFETY: this call takes integers only, and concerns the calling thread.
@@ -237,6 +351,14 @@ mod os {
     }
 
     pub(super) fn set_nice(_: i32) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn set_slice(_: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn set_batch() -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

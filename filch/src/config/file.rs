@@ -83,8 +83,8 @@ fields! {
     local_budget private_budget timer_budget explore_tries explore_yields searcher_limit slot_streak
     io_spares compute_spares adoptable_threads attachable_workers elastic guest_threads spare_keep_alive
     blocking_threads blocking_keep_alive sentry_period outbound_batch injector_shards poll_budget seed stack_size
-    thread_name physical_cores caller_works io_level compute_level io_affinity compute_affinity
-    io_backend single_thread
+    thread_name physical_cores caller_works io_level compute_level lane_slices io_affinity
+    compute_affinity io_backend single_thread
 }
 
 /// What a file says: values, and which parameters it names.

@@ -6,6 +6,7 @@
 use std::os::fd::RawFd;
 
 use crate::io::files::{FileRequest, Thread};
+use crate::io::readiness::Direction;
 use crate::io::{IoBuf, IoBufMut};
 
 /// Most bytes that one request asks for: the kernel cuts there anyway.
@@ -22,6 +23,16 @@ pub(super) const BULK: usize = 1 << 20;
 pub(super) enum Way {
     Read,
     Write,
+}
+
+impl Way {
+    /// What it waits for.
+    pub(super) fn direction(self) -> Direction {
+        match self {
+            Self::Read => Direction::Read,
+            Self::Write => Direction::Write,
+        }
+    }
 }
 
 /// See the file header.

@@ -10,6 +10,8 @@
 //! D5. An operation on the file starts when no abandoned write is unfinished (`settled`).
 //! D6. Whatever may change the file through this handle moves `version`, before it begins and when it has
 //!     ended: what was read ahead under an older one is not handed out.
+//! D7. Where the kernel tells readiness only, what cannot seek is watched, if that is possible: a pipe, a
+//!     terminal. No thread blocks for it before it is ready, so one that never is holds up nobody.
 //!
 //! Not here: reads and writes (`transfer`).
 
@@ -19,6 +21,7 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use crate::base::shim::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::io::descriptor::Watch;
 use crate::io::driver::Kind;
 use crate::io::engine::Engine;
 use crate::io::line::{Gate, Line};
@@ -37,6 +40,8 @@ pub(super) enum Position {
 
 #[derive(Debug)]
 pub(super) struct Handle {
+    /// D7. It goes before the descriptor is closed.
+    pub(super) watch: Option<Watch>,
     fd: OwnedFd,
     pub(super) engine: Arc<Engine>,
     pub(super) position: Position,
@@ -96,7 +101,7 @@ impl Handle {
     /// # Errors
     /// If nothing drives I/O in this runtime.
     pub(super) fn new(fd: OwnedFd, engine: Arc<Engine>) -> io::Result<Arc<Self>> {
-        engine.find()?;
+        let kind = engine.find()?.kind;
         let (cursor, position) = match sys::lseek(fd.as_raw_fd(), 0, libc::SEEK_CUR) {
             Err(_) => (0, Position::None),
             Ok(cursor) if sys::status_flags(fd.as_raw_fd()) & libc::O_APPEND != 0 => {
@@ -104,7 +109,10 @@ impl Handle {
             }
             Ok(cursor) => (cursor, Position::Cursor),
         };
+        let watches = kind == Kind::Epoll && position == Position::None;
+        let watch = watches.then(|| Watch::new(fd.as_raw_fd(), &engine).ok()).flatten();
         Ok(Arc::new(Self {
+            watch,
             fd,
             engine,
             position,
@@ -133,7 +141,10 @@ impl Handle {
     /// The descriptor alone: this one if nobody else has it, else another of the same open file.
     pub(super) fn into_fd(self: Arc<Self>) -> io::Result<OwnedFd> {
         match Arc::try_unwrap(self) {
-            Ok(handle) => Ok(handle.fd),
+            Ok(Self { watch, fd, .. }) => {
+                drop(watch);
+                Ok(fd)
+            }
             Err(shared) => shared.fd.try_clone(),
         }
     }

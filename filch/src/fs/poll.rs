@@ -6,7 +6,8 @@
 //! B3. A read that is not in memory goes into memory of the file's own, from where the cursor is; its bytes
 //!     count as read when they are copied. If the cursor has moved by then, or the file was
 //!     written to (D6 of `handle`), they are read anew.
-//! B4. A read of what cannot seek is left to itself too, and its bytes lie in the stash (D4 of `handle`).
+//! B4. A read of what cannot seek is left to itself too, and its bytes lie in the stash (D4 of `handle`);
+//!     unless it is watched (D7): then it is made when there is something to read.
 
 use std::future::Future;
 use std::io::{self, SeekFrom};
@@ -19,8 +20,9 @@ use futures_io::{AsyncRead, AsyncSeek, AsyncWrite};
 use super::area::BULK;
 use super::file::{self, File};
 use super::handle::{Position, Turn};
-use super::transfer::{launch_read, launch_write};
-use crate::io::files::{FileRequest, Thread};
+use super::transfer::{Ready, launch_read, launch_write, poll_watched};
+use crate::io::files::{FileRequest, HERE, Thread};
+use crate::io::readiness::Direction;
 use crate::io::sys;
 use crate::task::budget::{poll_proceed, without_limit};
 
@@ -125,6 +127,20 @@ impl File {
         Poll::Ready(result)
     }
 
+    /// A read of what is watched, when it is ready (D7 of `handle`); nothing if it takes another.
+    fn poll_read_ready(&self, cx: &Context<'_>, buf: &mut [u8]) -> Poll<Option<io::Result<usize>>> {
+        let handle = self.handle();
+        let Some(watch) = &handle.watch else { return Poll::Ready(None) };
+        let (fd, len, thread) = (handle.raw(), buf.len().min(OWN) as u32, Thread::Submitter);
+        let request = FileRequest::Read { fd, buf: buf.as_mut_ptr(), len, offset: HERE, thread };
+        // SAFETY: the buffer is borrowed during the call.
+        let ready = unsafe { poll_watched(handle, watch, Direction::Read, &request, cx) };
+        Poll::Ready(match ready!(ready) {
+            Ready::Answered(result) => Some(sys::to_io(result).map(|count| count as usize)),
+            Ready::ForCall => None,
+        })
+    }
+
     /// B4.
     fn poll_read_stream(
         &self,
@@ -143,6 +159,9 @@ impl File {
             }
             if let Some(end) = self.handle().late().read.take() {
                 return Poll::Ready(end.map(|()| 0));
+            }
+            if let Some(result) = ready!(self.poll_read_ready(cx, buf)) {
+                return Poll::Ready(result);
             }
             launch_read(self.handle(), turn, buf.len().min(OWN))?;
             turn = ready!(self.handle().poll_turn(cx));

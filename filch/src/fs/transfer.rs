@@ -6,10 +6,15 @@
 //!     not moved it (D2 of `handle`).
 //! T3. A write that is dropped before it started has not happened. One that is dropped in flight runs to
 //!     its end: the leftover keeps memory, descriptor and turn, and later operations wait for it (D5).
-//! T4. Between the first byte and the result, a transfer is in flight whenever its future waits: so
-//!     dropping it leaves nothing half done but what T3 finishes.
+//! T4. Between the first byte and the result, a transfer is in flight whenever its future waits, or waits
+//!     for readiness (T5): so dropping it leaves nothing half done but what T3 finishes.
+//! T5. What is watched (D7 of `handle`) is read and written by calls when it is ready, which do not wait. Its
+//!     turn is kept meanwhile. Dropped, a write goes on as a leftover, as one in flight does, and what a
+//!     read has taken goes to the stash. A kernel that cannot be asked not to wait is asked once
+//!     it is ready, on a thread.
 //!
-//! Not here: the memory (`area`), what the kernel is asked (`io/files.rs`).
+//! Not here: the memory (`area`), what the kernel is asked (`io/files.rs`), what becomes of those that nobody
+//! waits for (`transfer/late.rs`).
 
 use std::future::Future;
 use std::io;
@@ -19,14 +24,20 @@ use std::task::{Context, Poll, ready};
 
 use super::area::{Area, BULK, ReadMany, ReadOne, Way, WriteMany, WriteOne};
 use super::handle::{Handle, Position, Turn};
-use crate::io::descriptor::Descriptor;
+use crate::io::descriptor::{Descriptor, Watch};
 use crate::io::driver::Cancel;
-use crate::io::files::HERE;
+use crate::io::files::{FileRequest, HERE};
 use crate::io::op::{Op, Operation};
+use crate::io::readiness::Direction;
 use crate::io::request::Request;
 use crate::io::slots::{CANCELED, Completion, Late};
 use crate::io::{IoBuf, IoBufMut, sys};
 use crate::task::budget::poll_proceed;
+
+mod late;
+
+use self::late::{Kept, Leftover, Tells, Unread};
+pub(super) use self::late::{launch_read, launch_write};
 
 /// How much a transfer wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +92,49 @@ impl Spot {
             _ => turn.move_to(self.start + count as u64),
         }
     }
+}
+
+/// What came of the wait for readiness (T5).
+#[must_use]
+pub(super) enum Ready {
+    /// The kernel's answer.
+    Answered(i32),
+    /// It is ready, but the kernel cannot be asked not to wait.
+    ForCall,
+}
+
+/// Waits until a file is ready, and reads or writes what it takes then.
+///
+/// # Safety
+/// R1 of `io/request.rs` holds during the call.
+pub(super) unsafe fn poll_watched(
+    handle: &Handle,
+    watch: &Watch,
+    direction: Direction,
+    request: &FileRequest,
+    cx: &Context<'_>,
+) -> Poll<Ready> {
+    let willing = match direction {
+        Direction::Read => &handle.reads_at_once,
+        Direction::Write => &handle.writes_at_once,
+    };
+    let mut asked = true;
+    let completion = ready!(watch.poll_with(direction, cx, || {
+        if willing.is() {
+            // SAFETY: by the caller's promise.
+            let result = unsafe { request.call_at_once() };
+            if result != -libc::EOPNOTSUPP {
+                return result;
+            }
+            willing.refused();
+        }
+        asked = false;
+        sys::is_ready(handle.raw(), direction)
+    }));
+    Poll::Ready(match completion.result {
+        result if asked || result < 0 => Ready::Answered(result),
+        _ => Ready::ForCall,
+    })
 }
 
 /// A piece of a transfer, in flight. It holds the file, and does not borrow it: a future that is
@@ -138,141 +192,6 @@ unsafe impl<A: Area> Operation for Piece<A> {
     }
 }
 
-/// Keeps what the kernel may touch.
-struct Kept<A> {
-    _handle: Arc<Handle>,
-    _area: A,
-}
-
-impl<A: Area> Late for Kept<A> {
-    fn finish(self: Box<Self>, _: Completion) {}
-}
-
-/// Who hears of what becomes of something that was left to itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tells {
-    Nobody,
-    /// Who asks next (`Handle::late`).
-    Next,
-}
-
-/// A read that nobody waits for, of what cannot seek. Holds the turn.
-struct Unread<A> {
-    handle: Arc<Handle>,
-    area: A,
-    done: usize,
-    spot: Spot,
-    tells: Tells,
-}
-
-impl<A: Area> Late for Unread<A> {
-    fn finish(mut self: Box<Self>, completion: Completion) {
-        debug_assert_eq!(self.handle.position, Position::None);
-        let result = completion.to_io();
-        self.done += *result.as_ref().unwrap_or(&0) as usize;
-        // SAFETY: so many bytes were read.
-        unsafe { self.area.note(self.done) };
-        if let Some(turn) = &self.spot.turn {
-            turn.stash_first(&self.area.copied(self.done));
-        }
-        let news = match result {
-            Ok(0) => Some(Ok(())),
-            // The thread that had submitted it ended: the next one begins anew.
-            Err(_) if completion.result == CANCELED => None,
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => Some(Err(error)),
-            _ => None,
-        };
-        if self.tells == Tells::Next && news.is_some() {
-            self.handle.late().read = news;
-        }
-    }
-}
-
-/// A write that nobody waits for (T3). Holds the turn, if it has it.
-struct Leftover<A: Area> {
-    handle: Arc<Handle>,
-    area: A,
-    done: usize,
-    spot: Spot,
-    extent: Extent,
-    tells: Tells,
-}
-
-impl<A: Area> Leftover<A> {
-    fn go_on(mut self: Box<Self>) -> io::Result<()> {
-        let handle = self.handle.clone();
-        let offset = self.spot.offset(&handle, A::WAY, self.done)?;
-        let request = Request::File(self.area.request(handle.raw(), self.done, offset));
-        // SAFETY: M1 of `area`, the leftover keeps what the request points to.
-        unsafe { handle.engine.start_orphan(&request, self) }.map_err(|_| ended())
-    }
-}
-
-/// What a runtime's end leaves to say.
-fn ended() -> io::Error {
-    io::Error::other("the runtime that drives this file has ended")
-}
-
-impl<A: Area> Late for Leftover<A> {
-    fn finish(mut self: Box<Self>, completion: Completion) {
-        let (handle, tells) = (self.handle.clone(), self.tells);
-        let result = match completion.to_io() {
-            Ok(count) => {
-                self.done += count as usize;
-                let rest = self.extent == Extent::All && self.done < self.area.len();
-                match count {
-                    _ if !rest => Ok(()),
-                    0 => Err(io::ErrorKind::WriteZero.into()),
-                    _ => self.go_on(),
-                }
-            }
-            // The thread that had submitted it ended; or the runtime did, and refuses it next.
-            Err(_) if completion.result == CANCELED && self.handle.moves() => self.go_on(),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => self.go_on(),
-            Err(error) => Err(error),
-        };
-        if let (Tells::Next, Err(error)) = (tells, result) {
-            handle.late().write = Some(error);
-        }
-    }
-}
-
-impl<A: Area> Drop for Leftover<A> {
-    fn drop(&mut self) {
-        self.handle.changes();
-        self.spot.move_on(&self.handle, Way::Write, self.done);
-        drop(self.spot.turn.take());
-        self.handle.abandoned.finish();
-    }
-}
-
-/// Starts to write at the cursor, and leaves that to itself (B2 of `poll`).
-///
-/// # Errors
-/// If the runtime has ended. What the kernel says is told later.
-pub(super) fn launch_write(handle: &Arc<Handle>, turn: Turn, bytes: Vec<u8>) -> io::Result<()> {
-    handle.changes();
-    handle.abandoned.add();
-    let spot = Spot { start: turn.cursor(), turn: Some(turn) };
-    let (handle, area) = (handle.clone(), WriteOne(bytes));
-    let (extent, tells) = (Extent::All, Tells::Next);
-    Box::new(Leftover { handle, area, done: 0, spot, extent, tells }).go_on()
-}
-
-/// Starts to read from what cannot seek, and leaves that to itself (B4 of `poll`).
-///
-/// # Errors
-/// If the runtime has ended. What the kernel says is told later.
-pub(super) fn launch_read(handle: &Arc<Handle>, turn: Turn, len: usize) -> io::Result<()> {
-    debug_assert_eq!(handle.position, Position::None);
-    let spot = Spot { start: 0, turn: Some(turn) };
-    let mut area = ReadOne(Vec::with_capacity(len));
-    let request = Request::File(area.request(handle.raw(), 0, HERE));
-    let late = Unread { handle: handle.clone(), area, done: 0, spot, tells: Tells::Next };
-    // SAFETY: M1 of `area`, which is kept.
-    unsafe { handle.engine.start_orphan(&request, Box::new(late)) }.map_err(|_| ended())
-}
-
 /// See the file header.
 pub(super) struct Transfer<'a, A: Area> {
     handle: &'a Arc<Handle>,
@@ -286,6 +205,8 @@ pub(super) struct Transfer<'a, A: Area> {
 enum Stage<'a, A: Area> {
     /// Not a byte yet.
     Start(A),
+    /// Until it is ready (T5).
+    Waiting(A, Spot),
     Flying(Op<'a, Piece<A>>),
     Over,
 }
@@ -335,7 +256,7 @@ impl<'a, A: Area> Transfer<'a, A> {
             Way::Read => &self.handle.reads_at_once,
             Way::Write => &self.handle.writes_at_once,
         };
-        while willing.is() && area.len() - self.done < BULK {
+        while self.handle.watch.is_none() && willing.is() && area.len() - self.done < BULK {
             let offset = match spot.offset(self.handle, A::WAY, self.done) {
                 Ok(offset) => offset,
                 Err(error) => return Some(Err(error)),
@@ -408,6 +329,33 @@ impl<'a, A: Area> Transfer<'a, A> {
         }
     }
 
+    /// Goes on whenever the file is ready (T5); the result, if that is the end. Without one, it is to fly.
+    fn poll_ready(
+        &mut self,
+        cx: &Context<'_>,
+        area: &mut A,
+        spot: &Spot,
+    ) -> Poll<Option<io::Result<usize>>> {
+        let Some(watch) = &self.handle.watch else { return Poll::Ready(None) };
+        loop {
+            if self.cancelled {
+                return Poll::Ready(self.advance(CANCELED, area, Short::IsAll));
+            }
+            let offset = match spot.offset(self.handle, A::WAY, self.done) {
+                Ok(offset) => offset,
+                Err(error) => return Poll::Ready(Some(Err(error))),
+            };
+            let request = area.request(self.handle.raw(), self.done, offset);
+            let direction = A::WAY.direction();
+            // SAFETY: M1 of `area`, which is borrowed during the call.
+            let ready = unsafe { poll_watched(self.handle, watch, direction, &request, cx) };
+            let Ready::Answered(answer) = ready!(ready) else { return Poll::Ready(None) };
+            if let Some(result) = self.advance(answer, area, Short::MayBeMore) {
+                return Poll::Ready(Some(result));
+            }
+        }
+    }
+
     /// Leaves the rest to the kernel; the area is given back if there is no such place.
     fn fly(&mut self, area: A, spot: Spot) -> Result<(), (io::Error, A, Spot)> {
         let handle = self.handle;
@@ -458,6 +406,7 @@ impl<'a, A: Area> Transfer<'a, A> {
                 let ended = self.try_now(&mut area, &spot);
                 (area, spot, ended)
             }
+            Stage::Waiting(area, spot) => (area, spot, None),
             Stage::Flying(op) => {
                 self.stage = Stage::Flying(op);
                 ready!(self.poll_flight(cx))
@@ -465,6 +414,13 @@ impl<'a, A: Area> Transfer<'a, A> {
             Stage::Over => panic!("a read or write was polled after its end"),
         };
         loop {
+            if ended.is_none() {
+                let Poll::Ready(now) = self.poll_ready(cx, &mut area, &spot) else {
+                    self.stage = Stage::Waiting(area, spot);
+                    return Poll::Pending;
+                };
+                ended = now;
+            }
             if let Some(result) = ended {
                 return self.end(result, area, &spot);
             }
@@ -483,6 +439,28 @@ impl<'a, A: Area> Transfer<'a, A> {
         let short = if area.is_cut(self.done) { Short::MayBeMore } else { Short::IsAll };
         let ended = self.advance(completion.result, &mut area, short);
         Poll::Ready((area, spot, ended))
+    }
+}
+
+impl<A: Area> Drop for Transfer<'_, A> {
+    /// T5. What is in flight sees to itself.
+    fn drop(&mut self) {
+        let stage = std::mem::replace(&mut self.stage, Stage::Over);
+        let Stage::Waiting(area, spot) = stage else { return };
+        match (A::WAY, &spot.turn) {
+            (Way::Read, turn) => {
+                let turn = turn.as_ref().expect("what cannot seek has no other place");
+                turn.stash_first(&area.copied(self.done));
+            }
+            (Way::Write, _) => {
+                self.handle.abandoned.add();
+                let (handle, done, extent) = (self.handle.clone(), self.done, self.extent);
+                let tells = Tells::Nobody;
+                let leftover = Leftover { handle, area, done, spot, extent, tells };
+                // Refused, it is dropped: the runtime has ended.
+                drop(Box::new(leftover).go_on());
+            }
+        }
     }
 }
 

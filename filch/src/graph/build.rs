@@ -18,7 +18,7 @@ use super::params::{Fallible, NodeFn, Params, Plain, Use};
 use super::plan::{MAX_NODES, Plan, trait_bits};
 use super::slot::Slots;
 use super::work::Hand;
-use crate::base::shim::{AtomicU32, Ordering};
+use crate::base::shim::{AtomicU64, Ordering};
 
 /// A node while the graph is built.
 pub(super) struct NodeParts<'env> {
@@ -80,7 +80,7 @@ pub(super) struct Prepared {
 /// # let _ = sing;
 /// ```
 pub struct Graph<'env> {
-    id: u32,
+    id: u64,
     pub(super) parts: Parts<'env>,
     pub(super) prepared: OnceLock<Box<Prepared>>,
 }
@@ -100,7 +100,7 @@ impl<'env> Graph<'env> {
     /// g.run();
     /// ```
     pub fn new() -> Self {
-        static IDS: AtomicU32 = AtomicU32::new(1);
+        static IDS: AtomicU64 = AtomicU64::new(1);
         Self {
             // ORDERING: Relaxed, only uniqueness matters.
             id: IDS.fetch_add(1, Ordering::Relaxed),

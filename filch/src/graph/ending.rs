@@ -56,6 +56,12 @@ impl Ending {
         self.state.store(RUNNING, Ordering::Relaxed);
     }
 
+    /// There is no run any more. The run is the caller's alone.
+    pub(super) fn rest(&self) {
+        // ORDERING: Relaxed, published with the slot.
+        self.state.store(DONE, Ordering::Relaxed);
+    }
+
     pub(super) fn is_done(&self) -> bool {
         // ORDERING: Acquire pairs with the Release in `finish`: all of the run is seen.
         self.state.load(Ordering::Acquire) == DONE

@@ -122,7 +122,7 @@ impl<'env> Graph<'env> {
 /// What a node of [`Graph::scheduler`] is given.
 pub struct Scheduler<'a, 'b> {
     hand: &'a Hand<'b>,
-    graph: u32,
+    graph: u64,
 }
 
 impl Scheduler<'_, '_> {

@@ -3,10 +3,11 @@
 //! A1. The future is polled once where the node runs. Only if it has to wait does it become a task of the micro lane, and the
 //!     node goes on there with its token (`Held` in `work`).
 //! A2. The future is dropped before the node ends, so what it borrows is there: a run is not over before.
+//! A3. A panic of the future, of its drop or of a value's is a failure of the node, as that of a closure is.
 
 use std::borrow::Cow;
 use std::future::Future;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
@@ -18,6 +19,7 @@ use super::work::{Hand, Held};
 use crate::sched::shared::Shared;
 use crate::spawn::{self, Order};
 use crate::task::body::FutureBody;
+use crate::task::group::guard_user_code;
 
 /// A future that goes on as a task (A2: fields are dropped in this order).
 struct Going<F> {
@@ -32,15 +34,42 @@ impl<F: Future> Future for Going<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         let Some(future) = &mut this.future else { return Poll::Ready(()) };
-        let Poll::Ready(output) = future.as_mut().poll(cx) else { return Poll::Pending };
-        this.future = None;
+        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
+        if let Ok(Poll::Pending) = polled {
+            return Poll::Pending;
+        }
+        let dropped = catch_unwind(AssertUnwindSafe(|| this.future = None));
         if let Some(held) = this.held.take() {
-            // SAFETY: the cell is that of the node.
-            let stored = unsafe { held.store(this.cell, output) };
-            let busy = || Cause::Error("the node ran again while its output was in use".into());
-            held.end(stored.map_err(|_| busy()));
+            let outcome = match (polled, dropped) {
+                // SAFETY: the cell is that of the node.
+                (Ok(Poll::Ready(output)), Ok(())) => unsafe { keep(&held, this.cell, output) },
+                (Ok(output), Err(payload)) => {
+                    guard_user_code(|| drop(output));
+                    Err(Cause::Panic(payload))
+                }
+                (Err(payload), dropped) => {
+                    guard_user_code(|| drop(dropped));
+                    Err(Cause::Panic(payload))
+                }
+                (Ok(Poll::Pending), Ok(())) => unreachable!("returned above"),
+            };
+            held.end(outcome);
         }
         Poll::Ready(())
+    }
+}
+
+/// Stores what a future came to. The value that it replaces may panic in its drop.
+///
+/// # Safety
+/// `cell` is that of the node, for a `T`.
+unsafe fn keep<T>(held: &Held, cell: u32, output: T) -> Result<(), Cause> {
+    // SAFETY: by the caller's promise.
+    let store = || unsafe { held.store(cell, output) };
+    match catch_unwind(AssertUnwindSafe(store)) {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) => Err(Cause::Error("the node ran again while its output was in use".into())),
+        Err(payload) => Err(Cause::Panic(payload)),
     }
 }
 

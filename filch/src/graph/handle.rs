@@ -19,7 +19,7 @@ use super::slot::{OnFailure, Slot};
 use crate::sched::blocking::wait_while;
 use crate::spawn::{self, admit};
 use crate::task::context;
-use crate::task::group::{Fallout, Group};
+use crate::task::group::{Fallout, Group, guard_user_code};
 
 /// A run that is under way; see [`Graph::run_async`].
 ///
@@ -91,7 +91,10 @@ impl Graph<'static> {
         let this = unsafe { slot.as_ref() };
         let faults = this.take_faults().unwrap_or_default();
         for (index, cause) in faults.failures {
-            let Cause::Panic(payload) = cause else { continue };
+            let Cause::Panic(payload) = cause else {
+                guard_user_code(|| drop(cause));
+                continue;
+            };
             let fallout = Fallout {
                 payload,
                 task: context::with(|cx| cx.fresh_id()),
@@ -119,7 +122,7 @@ impl RunHandle {
         self.graph.is_none() || self.slot().ending.is_done()
     }
 
-    /// Stops the run: nodes that have not begun are skipped.
+    /// Stops the run: nodes that have not begun are skipped. A run that is over stays as it is.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -132,7 +135,7 @@ impl RunHandle {
     /// # let _ = a;
     /// ```
     pub fn cancel(&self) {
-        if self.graph.is_some() {
+        if !self.is_finished() {
             self.slot().stop(Stopped::Cancelled);
         }
     }

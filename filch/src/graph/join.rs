@@ -34,6 +34,13 @@ impl Join {
         Self(AtomicU32::new(predecessors))
     }
 
+    /// One more is awaited. The caller is itself awaited, so nobody fires meanwhile.
+    pub(super) fn expect(&self) {
+        // ORDERING: Relaxed, the caller's own arrival publishes it. Model: loom_tie_vs_end_fires_once.
+        let before = self.0.fetch_add(1, Ordering::Relaxed);
+        debug_assert!(before & !SKIPPED > 0, "the caller is awaited");
+    }
+
     /// A predecessor has ended.
     #[inline(always)]
     pub(super) fn arrive(&self) -> Arrival {

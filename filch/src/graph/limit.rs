@@ -14,6 +14,7 @@ use std::sync::Arc;
 use super::permits::{Acquired, Permits};
 use super::slot::Slot;
 use crate::base::shim::{AtomicU64, Ordering};
+use crate::base::sim;
 use crate::task::node::NodeEntry;
 
 /// Limits how many nodes are at work at the same time, in one graph or in several.
@@ -105,6 +106,8 @@ fn acquire_from(slot: &Slot, token: NodeEntry, stage: usize) -> Acquired {
     for (stage, limit) in limits.iter().enumerate().skip(stage) {
         let who = || Waiting { token, stage };
         if limit.semaphore.0.permits.acquire(who, limit.weight) == Acquired::Parked {
+            // From here on the token is another's, and so may the run be.
+            sim::point();
             return Acquired::Parked;
         }
     }

@@ -22,62 +22,54 @@
 //! | run | [`Graph::run`], [`Graph::run_n`], [`Graph::run_until`], [`Graph::run_async`] |
 //! | stop runs, bound their time, decide what a failure does | [`Graph::runner`] |
 //! | see what took how long | [`Runner::profile`] |
+//! | have tasks that come after others, without a graph | [`spawn_after`] |
 //!
 //! Names and meanings are close to Taskflow's; `docs/coming-from-taskflow.md` in the repository lists them, and what differs.
-
-#[cfg(not(loom))]
-pub mod algorithm;
 
 #[cfg_attr(loom, allow(dead_code, reason = "what uses it is not modelled"))]
 mod ending;
 #[cfg_attr(loom, allow(dead_code, reason = "what uses it is not modelled"))]
 mod join;
 #[cfg_attr(loom, allow(dead_code, reason = "what uses it is not modelled"))]
+mod knot;
+#[cfg_attr(loom, allow(dead_code, reason = "what uses it is not modelled"))]
 mod permits;
 
+/// What meets the scheduler. Models (loom) know only what is above.
 #[cfg(not(loom))]
-mod body;
-#[cfg(not(loom))]
-mod build;
-#[cfg(not(loom))]
-mod dump;
-#[cfg(not(loom))]
-mod edit;
-#[cfg(not(loom))]
-mod errand;
-#[cfg(not(loom))]
-mod error;
-#[cfg(not(loom))]
-mod flow;
-#[cfg(not(loom))]
-mod future;
-#[cfg(not(loom))]
-mod handle;
-#[cfg(not(loom))]
-mod limit;
-#[cfg(not(loom))]
-mod node;
-#[cfg(not(loom))]
-mod output;
-#[cfg(not(loom))]
-mod params;
-#[cfg(not(loom))]
-mod plan;
-#[cfg(not(loom))]
-mod profile;
-#[cfg(not(loom))]
-mod run;
-#[cfg(not(loom))]
-mod runner;
-#[cfg(not(loom))]
-mod slot;
-#[cfg(not(loom))]
-mod trace;
-#[cfg(not(loom))]
-mod work;
+#[path = "."]
+mod scheduled {
+    use super::{ending, join, knot, permits};
+
+    pub mod algorithm;
+
+    pub(super) mod after;
+    mod body;
+    pub(super) mod build;
+    mod dump;
+    mod edit;
+    mod errand;
+    pub(super) mod error;
+    pub(super) mod flow;
+    mod future;
+    pub(super) mod handle;
+    pub(super) mod limit;
+    pub(super) mod node;
+    mod output;
+    pub(super) mod params;
+    mod plan;
+    pub(super) mod profile;
+    pub(super) mod run;
+    pub(super) mod runner;
+    pub(super) mod slot;
+    mod trace;
+    mod work;
+}
 
 #[cfg(not(loom))]
-pub use self::{
+pub use self::scheduled::{
+    after::{Dependencies, Dependent, Milestone, spawn_after},
+    algorithm,
     build::Graph,
     error::{Cause, Cycle, Failure, RunError, Stopped},
     flow::Scheduler,

@@ -17,7 +17,8 @@ use std::marker::PhantomData;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId {
-    pub(super) graph: u32,
+    /// Of 64 bits: subflows make graphs for as long as the program runs, and two of one number would take each other's nodes.
+    pub(super) graph: u64,
     pub(super) index: u32,
 }
 

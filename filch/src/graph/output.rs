@@ -7,10 +7,13 @@
 //!     and who comes at the wrong time is refused.
 //! O3. A value is dropped once: by who takes it, by the value that replaces it, or with the run.
 //!
-//! Not here: a value that takes no room and needs no drop, which is not stored: it is made again out of nothing.
+//! Not here: `()`, which is not stored: anybody may make one out of nothing. Of other values without bytes nobody may: one that
+//! was not returned, or that somebody has, is none.
 
 use std::alloc::{self, Layout};
-use std::mem::{MaybeUninit, needs_drop};
+use std::any::TypeId;
+use std::marker::PhantomData;
+use std::mem::{self, MaybeUninit, needs_drop};
 use std::ptr::NonNull;
 
 use crate::base::shim::{AtomicU32, Ordering, UnsafeCell};
@@ -43,9 +46,35 @@ struct Cell<T> {
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-/// Whether values of the type are stored at all.
-pub(super) const fn is_stored<T>() -> bool {
-    size_of::<T>() > 0 || needs_drop::<T>()
+/// Whether values of the type are stored at all: all but `()`. Known to the compiler.
+#[inline(always)]
+pub(super) fn is_stored<T>() -> bool {
+    size_of::<T>() > 0 || needs_drop::<T>() || !is_unit::<T>()
+}
+
+/// Whether the type is `()`, which has no lifetimes: so it does not matter that those of `T` are taken for `'static`.
+#[inline(always)]
+fn is_unit<T>() -> bool {
+    trait Tell {
+        fn type_id(&self) -> TypeId
+        where
+            Self: 'static;
+    }
+
+    impl<T> Tell for PhantomData<T> {
+        #[inline(always)]
+        fn type_id(&self) -> TypeId
+        where
+            Self: 'static,
+        {
+            TypeId::of::<T>()
+        }
+    }
+
+    let tell: &dyn Tell = &PhantomData::<T>;
+    // SAFETY: a bound alone changes, and the method reads nothing that could be gone.
+    let tell: &(dyn Tell + 'static) = unsafe { mem::transmute(tell) };
+    tell.type_id() == TypeId::of::<()>()
 }
 
 /// The cells of a graph, while it is built.
@@ -150,7 +179,6 @@ impl Outputs {
         access: Access,
     ) -> Result<(), Refusal> {
         if !is_stored::<T>() {
-            std::mem::forget(value);
             return Ok(());
         }
         // SAFETY: by the caller's promise.
@@ -187,11 +215,7 @@ impl Outputs {
     /// As for [`Outputs::store`]; where access is ordered, nobody writes.
     pub(super) unsafe fn borrow<T>(&self, offset: u32, access: Access) -> Result<&T, Refusal> {
         if !is_stored::<T>() {
-            if access == Access::Guarded {
-                // Nothing tells whether one was returned.
-                return Err(Refusal::Empty);
-            }
-            // SAFETY: no bytes and no drop; one was returned and forgotten.
+            // SAFETY: it is `()`.
             return Ok(unsafe { NonNull::<T>::dangling().as_ref() });
         }
         // SAFETY: by the caller's promise.
@@ -237,13 +261,33 @@ impl Outputs {
         }
     }
 
+    /// What a node returned, for as long as nobody clears the outputs: it cannot be taken any more. One mark does for any number of
+    /// looks, so it cannot overflow.
+    ///
+    /// # Safety
+    /// `offset` is that of a cell for a `T` (O1). The run is over, and its outputs are the caller's.
+    pub(super) unsafe fn look<T>(&self, offset: u32) -> Option<&T> {
+        if is_stored::<T>() {
+            // SAFETY: by the caller's promise.
+            let cell = unsafe { self.cell::<T>(offset) };
+            // ORDERING: Relaxed, the outputs are the caller's.
+            if cell.state.load(Ordering::Relaxed) & FULL == 0 {
+                return None;
+            }
+            // ORDERING: as above.
+            cell.state.store(FULL + READER, Ordering::Relaxed);
+        }
+        // SAFETY: by the caller's promise; full, or not stored, and nobody writes.
+        unsafe { self.borrow(offset, Access::Ordered) }.ok()
+    }
+
     /// Moves out what a node returned.
     ///
     /// # Safety
-    /// As for [`Outputs::store`]; a value that is not stored is taken once.
+    /// As for [`Outputs::store`].
     pub(super) unsafe fn take<T>(&self, offset: u32) -> Result<T, Refusal> {
         if !is_stored::<T>() {
-            // SAFETY: no bytes and no drop; one was returned and forgotten, and nobody has it.
+            // SAFETY: it is `()`.
             return Ok(unsafe { NonNull::<T>::dangling().read() });
         }
         // SAFETY: by the caller's promise.

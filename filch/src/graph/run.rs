@@ -15,7 +15,7 @@ use std::{fmt, iter, mem};
 use super::build::Graph;
 use super::error::{Cause, Failure, RunError, Stopped};
 use super::node::{Node, NodeId};
-use super::output::{self, Access, Refusal};
+use super::output::{self, Refusal};
 use super::runner::Runner;
 use super::slot::{Faults, OnFailure, Slot};
 use super::work;
@@ -73,10 +73,8 @@ impl<'env> Run<'_, 'env> {
     #[track_caller]
     pub fn get<T: Send + 'env>(&self, node: Node<T>) -> Option<&T> {
         let cell = self.cell_of(node)?;
-        let access = if output::is_stored::<T>() { Access::Guarded } else { Access::Ordered };
-        // SAFETY: the handle tells the type of its cell. The run is over; what is borrowed here stays counted, so it
-        // cannot be taken.
-        unsafe { self.slot().outputs.borrow(cell, access) }.ok()
+        // SAFETY: the handle tells the type of its cell. R2, and the run is over.
+        unsafe { self.slot().outputs.look(cell) }
     }
 
     /// Moves out what `node` returned.

@@ -1,7 +1,8 @@
 //! How a graph is run: what a failure does, who may stop the run, and when it has to be over.
 //!
 //! C1. A canceller knows the runs that it can stop while they last: a run enters before it begins and leaves after its end.
-//! C2. A deadline is a task that sleeps and then stops the run. It is cancelled when the run is over.
+//! C2. A deadline is a task that sleeps and then stops the run. It is cancelled when the run is over; if that comes too late, its
+//!     ticket is good for no other run, not even one in the same slot.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -82,15 +83,15 @@ impl<'g, 'env> Runner<'g, 'env> {
             (Some(canceller), _) => canceller.clone(),
             (None, Some(_)) => Canceller::new(),
         };
-        canceller.enter(slot);
+        let run = canceller.enter(slot);
         let timer = self.deadline.map(|deadline| {
-            let (canceller, slot) = (canceller.clone(), Place(NonNull::from(slot)));
+            let canceller = canceller.clone();
             spawn::spawn(async move {
                 time::sleep_until(deadline).await;
-                canceller.stop(slot, Stopped::Deadline);
+                canceller.stop(run, Stopped::Deadline);
             })
         });
-        Watch { entered: Some((canceller, Place(NonNull::from(slot)))), timer }
+        Watch { entered: Some((canceller, run)), timer }
     }
 }
 
@@ -107,18 +108,27 @@ pub struct Canceller(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     cancelled: AtomicBool,
-    /// C1.
-    runs: Mutex<Vec<Place>>,
+    runs: Mutex<Runs>,
 }
 
+/// C1.
+#[derive(Default)]
+struct Runs {
+    /// How many have entered.
+    entered: u64,
+    under_way: Vec<(Ticket, Place)>,
+}
+
+/// A run among those of its canceller: slots are used again, tickets are not (C2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ticket(u64);
+
 /// A slot, as long as it is on the list (C1).
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 struct Place(NonNull<Slot>);
 
 // SAFETY: slots are `Sync`.
 unsafe impl Send for Place {}
-// SAFETY: as above.
-unsafe impl Sync for Place {}
 
 impl Canceller {
     /// A canceller of no run yet.
@@ -130,9 +140,9 @@ impl Canceller {
     pub fn cancel(&self) {
         // ORDERING: Relaxed, the lock orders it with `enter`.
         self.0.cancelled.store(true, Ordering::Relaxed);
-        for run in &*self.runs() {
+        for (_, place) in &self.runs().under_way {
             // SAFETY: C1, on the list.
-            unsafe { run.0.as_ref() }.stop(Stopped::Cancelled);
+            unsafe { place.0.as_ref() }.stop(Stopped::Cancelled);
         }
     }
 
@@ -142,22 +152,29 @@ impl Canceller {
         self.0.cancelled.load(Ordering::Relaxed)
     }
 
-    fn runs(&self) -> MutexGuard<'_, Vec<Place>> {
+    fn runs(&self) -> MutexGuard<'_, Runs> {
         self.0.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(&self, slot: &Slot) {
+    fn enter(&self, slot: &Slot) -> Ticket {
         let mut runs = self.runs();
-        runs.push(Place(NonNull::from(slot)));
+        let ticket = Ticket(runs.entered);
+        runs.entered += 1;
+        runs.under_way.push((ticket, Place(NonNull::from(slot))));
         if self.is_cancelled() {
             slot.stop(Stopped::Cancelled);
         }
+        ticket
+    }
+
+    fn leave(&self, ticket: Ticket) {
+        self.runs().under_way.retain(|run| run.0 != ticket);
     }
 
     /// Stops one run, if it is under way.
-    fn stop(&self, place: Place, why: Stopped) {
+    fn stop(&self, ticket: Ticket, why: Stopped) {
         let runs = self.runs();
-        if runs.contains(&place) {
+        if let Some((_, place)) = runs.under_way.iter().find(|run| run.0 == ticket) {
             // SAFETY: C1, on the list, which is locked.
             unsafe { place.0.as_ref() }.stop(why);
         }
@@ -173,7 +190,7 @@ impl fmt::Debug for Canceller {
 /// A run that can be stopped, until dropped (C1, C2).
 #[derive(Default)]
 pub(super) struct Watch {
-    entered: Option<(Canceller, Place)>,
+    entered: Option<(Canceller, Ticket)>,
     timer: Option<JoinHandle<()>>,
 }
 
@@ -182,11 +199,30 @@ impl Drop for Watch {
         if let Some(timer) = &self.timer {
             timer.cancel();
         }
-        if let Some((canceller, place)) = &self.entered {
-            let mut runs = canceller.runs();
-            if let Some(at) = runs.iter().position(|run| run == place) {
-                runs.swap_remove(at);
-            }
+        if let Some((canceller, ticket)) = &self.entered {
+            canceller.leave(*ticket);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The slot is the same one, and the deadline that comes late that of the first run.
+    #[test]
+    fn deadline_that_comes_late_stops_no_later_run() {
+        let (graph, canceller) = (Graph::new(), Canceller::new());
+        let slot = graph.take_slot();
+        // SAFETY: the graph keeps its slots.
+        let slot = unsafe { slot.as_ref() };
+        let first = canceller.enter(slot);
+        canceller.leave(first);
+        let second = canceller.enter(slot);
+        canceller.stop(first, Stopped::Deadline);
+        assert_eq!(slot.stopped(), None);
+        canceller.stop(second, Stopped::Deadline);
+        assert_eq!(slot.stopped(), Some(Stopped::Deadline));
+        canceller.leave(second);
     }
 }

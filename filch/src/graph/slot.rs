@@ -163,6 +163,12 @@ impl Slot {
         unsafe { self.joins.get_unchecked(index as usize) }
     }
 
+    /// That of the run's group; to be compared. The caller has a token.
+    pub(super) fn runtime(&self) -> *const () {
+        // SAFETY: S4.
+        unsafe { &*self.group.get() }.home().shared
+    }
+
     /// Begins a run, with a unit for each source, as a part of `task` in `group` (S4). The slot is the caller's (S1).
     pub(super) fn begin(&self, group: *const Group, task: *const Header, on_failure: OnFailure) {
         let units = self.plan().sources.len();
@@ -337,6 +343,8 @@ impl Slot {
     pub(super) unsafe fn give_back(&self) {
         // ORDERING: Relaxed, published with the slot.
         self.stop.store(GOES_ON, Ordering::Relaxed);
+        // A run without nodes does not begin it again.
+        self.ending.rest();
         // ORDERING: Release pairs with the Acquire in `Slots::take`.
         self.busy.store(false, Ordering::Release);
     }

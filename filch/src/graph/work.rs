@@ -461,7 +461,12 @@ impl<'a> Hand<'a> {
     #[cold]
     fn run_slowly(&self, token: NodeEntry) -> Option<NodeEntry> {
         let slot = self.slot;
-        let token = if token.is_best() { slot.best() } else { token };
+        let token = match (token.is_best(), token.is_skipped()) {
+            (false, _) => token,
+            (true, false) => slot.best(),
+            // Whichever it would have been.
+            (true, true) => slot.best().skipped(),
+        };
         self.token.set(token);
         let index = token.index();
         let record = &slot.plan().records[index as usize];
@@ -596,11 +601,19 @@ impl<'a> Hand<'a> {
         }
     }
 
-    /// As `put`, of a token that may be of another run.
+    /// As `put`, of a token that may be of another run, and of another runtime.
     fn put_any(&self, token: NodeEntry) {
+        if token.is_of(self.slot.run()) {
+            return self.put(token);
+        }
+        // SAFETY: the caller has the token.
+        let other: NonNull<Slot> = unsafe { token.head() }.cast();
+        // SAFETY: S3, the token's unit keeps its run.
+        let other = unsafe { other.as_ref() };
         match &self.way {
-            Way::Here(_) if !token.is_of(self.slot.run()) => errand::send(token),
-            _ => self.put(token),
+            // X5: what lies in a deque is of its runtime, which may end when its own tasks have.
+            Way::Deque(_) if other.runtime() == self.slot.runtime() => self.put(token),
+            _ => errand::send(token),
         }
     }
 

@@ -4,6 +4,7 @@
 //!     abandoned ones, hold it: its number means the same to the kernel until their last
 //!     completion.
 //! H2. It is registered for readiness at its first use that needs it, and until it is closed.
+//!     So is what somebody else owns and only watches here (`Watch`), from the start.
 //! H3. A read of fewer bytes than asked for has emptied a socket, unless it is one within the host: those
 //!     stop where the other side has passed a descriptor along, whatever is behind.
 
@@ -111,28 +112,84 @@ impl Descriptor {
         cx: &Context<'_>,
         mut call: impl FnMut() -> (i32, bool),
     ) -> Poll<Completion> {
-        let done = |result| Poll::Ready(Completion { result, flags: 0 });
         let (readiness, means) = match self.readiness() {
             Ok(found) => found,
             Err(error) => return done(-error.raw_os_error().unwrap_or(libc::ECANCELED)),
         };
-        loop {
-            match readiness.look(direction) {
-                Look::Closed => return done(CANCELED),
-                Look::Blocked if readiness.wait(direction, cx.waker()) => return Poll::Pending,
-                Look::Blocked => {}
-                Look::Ready(seen) => match call() {
-                    (result, _) if result == -libc::EAGAIN => readiness.clear(direction, seen),
-                    (result, _) if result == -libc::EINTR => {}
-                    (result, short) => {
-                        if short && means == Short::IsAll {
-                            readiness.clear_short(direction, seen);
-                        }
-                        return done(result);
+        poll_ready(readiness, direction, cx, || {
+            let (result, short) = call();
+            (result, short && means == Short::IsAll)
+        })
+    }
+}
+
+fn done(result: i32) -> Poll<Completion> {
+    Poll::Ready(Completion { result, flags: 0 })
+}
+
+/// Makes a call whenever what it needs is ready, until it does not say that it would block. It also says
+/// whether the next one would.
+fn poll_ready(
+    readiness: &Readiness,
+    direction: Direction,
+    cx: &Context<'_>,
+    mut call: impl FnMut() -> (i32, bool),
+) -> Poll<Completion> {
+    loop {
+        match readiness.look(direction) {
+            Look::Closed => return done(CANCELED),
+            Look::Blocked if readiness.wait(direction, cx.waker()) => return Poll::Pending,
+            Look::Blocked => {}
+            Look::Ready(seen) => match call() {
+                (result, _) if result == -libc::EAGAIN => readiness.clear(direction, seen),
+                (result, _) if result == -libc::EINTR => {}
+                (result, last) => {
+                    if last {
+                        readiness.clear_short(direction, seen);
                     }
-                },
-            }
+                    return done(result);
+                }
+            },
         }
+    }
+}
+
+/// The readiness of a descriptor that the holder of this owns, and closes after this has gone (H2).
+pub(crate) struct Watch {
+    engine: Arc<Engine>,
+    fd: RawFd,
+    source: Source,
+}
+
+impl Watch {
+    /// # Errors
+    /// If it is of a kind that is always ready, or the system refuses.
+    pub(crate) fn new(fd: RawFd, engine: &Arc<Engine>) -> io::Result<Self> {
+        let source = engine.register(fd)?;
+        Ok(Self { engine: engine.clone(), fd, source })
+    }
+
+    /// Makes a call that does not block, and answers as a completion does, when the descriptor is ready
+    /// for it.
+    pub(crate) fn poll_with(
+        &self,
+        direction: Direction,
+        cx: &Context<'_>,
+        mut call: impl FnMut() -> i32,
+    ) -> Poll<Completion> {
+        poll_ready(&self.source.readiness, direction, cx, || (call(), false))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.engine.unregister(self.fd, &self.source);
+    }
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch").field("fd", &self.fd).finish_non_exhaustive()
     }
 }
 

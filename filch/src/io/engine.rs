@@ -396,6 +396,11 @@ impl Engine {
         Ok((Ticket { driver: driver as u32, key }, pool))
     }
 
+    /// Whether the operation is on a driver that is never evacuated.
+    pub(crate) fn stays(&self, ticket: Ticket) -> bool {
+        (ticket.driver as usize) < self.regular
+    }
+
     pub(crate) fn poll(&self, ticket: Ticket, waker: &Waker) -> Polled {
         self.drivers[ticket.driver as usize].poll(ticket.key, waker)
     }

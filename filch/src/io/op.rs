@@ -5,8 +5,9 @@
 //! P2. From the start to the last completion, what the kernel may touch is owned by the operation:
 //!     in the future, or, when that is dropped, in what `Operation::into_late` makes of it.
 //! P3. A completion that has come is the result, also after `cancel`.
-//! P4. An operation that has to move (its thread ends) is started again by the next poll, wherever that
-//!     is.
+//! P4. An operation that has to move (its thread ends, or a signal kept the kernel from it: O5 of `slots`)
+//!     is started again by the next poll, wherever that is. A kernel that gives it up again and
+//!     again lacks what it takes: that is told.
 
 use std::future::Future;
 use std::io;
@@ -19,6 +20,10 @@ use super::driver::Cancel;
 use super::engine::{Engine, Ticket};
 use super::request::Request;
 use super::slots::{Completion, Late, Polled};
+
+/// How often an operation is started again on a driver that stays (P4). Guessed: a signal that comes at
+/// the wrong moment does so once in ten thousand operations.
+const MOST_STARTS: u8 = 32;
 
 /// What an operation owns, asks for and gives back.
 ///
@@ -50,6 +55,8 @@ pub(crate) unsafe trait Operation: Send + Unpin {
 pub(crate) struct Op<'e, T: Operation> {
     engine: &'e Arc<Engine>,
     stage: Stage,
+    /// How often it was given up by a driver that stays (P4).
+    given_up: u8,
     /// `None` once it is over.
     work: Option<T>,
 }
@@ -66,7 +73,7 @@ enum Stage {
 
 impl<'e, T: Operation> Op<'e, T> {
     pub(crate) fn new(engine: &'e Arc<Engine>, work: T) -> Self {
-        Self { engine, stage: Stage::Fresh, work: Some(work) }
+        Self { engine, stage: Stage::Fresh, given_up: 0, work: Some(work) }
     }
 
     /// Asks for an early end; the result comes as ever (P3).
@@ -98,6 +105,13 @@ impl<'e, T: Operation> Op<'e, T> {
         self.stage = Stage::Over;
         let work = self.work.take().expect("an operation ends once");
         Poll::Ready(work.finish(completion))
+    }
+
+    /// It has not happened (P4).
+    fn begin_anew(&mut self, ticket: Ticket) {
+        self.given_up += u8::from(self.engine.stays(ticket));
+        let often = self.given_up == MOST_STARTS;
+        self.stage = if often { Stage::Cancelled } else { Stage::Fresh };
     }
 
     /// Starts it, or performs it where the kernel tells readiness only.
@@ -144,7 +158,7 @@ impl<T: Operation> Future for Op<'_, T> {
                 }
                 Stage::InFlight(ticket) => match this.engine.poll(ticket, cx.waker()) {
                     Polled::Done(completion) => return this.end(completion),
-                    Polled::Moves => this.stage = Stage::Fresh,
+                    Polled::Moves => this.begin_anew(ticket),
                     Polled::Pending | Polled::WantsWaker => return Poll::Pending,
                 },
                 Stage::Over => panic!("an operation was polled after its end"),

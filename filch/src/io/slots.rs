@@ -16,8 +16,9 @@
 //! O3. A completion wins over a wish to cancel it: the result that came is the result that is told.
 //! O4. Nothing of the user's is called or dropped here. Wakers and late payloads are handed out, for
 //!     the caller to use when it has let go of the lock.
-//! O5. While the driver evacuates, an operation that ends as cancelled and was not asked to be
-//!     is told to move; its future starts it again elsewhere.
+//! O5. An operation that a ring ends as cancelled or interrupted, and that nobody asked to cancel, has not
+//!     happened: the driver evacuates, or a signal kept the kernel from starting a thread for it. It is
+//!     told to move; its future starts it again. Only where the driver closes is that its result.
 //! O6. A stream has many completions, kept in order until they are taken; the one without MORE ends
 //!     it. Its entry goes with the last completion that was taken after the end.
 //!
@@ -48,6 +49,9 @@ const COPIED: u32 = 1 << 14;
 /// `-ECANCELED`, as completions tell it.
 pub(crate) const CANCELED: i32 = -125;
 
+/// `-EINTR`, as completions tell it.
+const INTERRUPTED: i32 = -4;
+
 /// What a completion says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Completion {
@@ -68,6 +72,12 @@ impl Completion {
         const WAS_COPIED: u32 = 1 << 31;
         let copied = if notice.result as u32 & WAS_COPIED != 0 { COPIED } else { 0 };
         Self { result: self.result, flags: self.flags & !MORE | copied }
+    }
+
+    /// What a ring says, with one word for what has not happened: which of the two it takes depends on how
+    /// far the kernel had come. What a part of an operation has done is told as a count.
+    fn of_ring(self) -> Self {
+        if self.result == INTERRUPTED { Self { result: CANCELED, ..self } } else { self }
     }
 
     /// Whether a send without a copy was one with a copy.
@@ -173,8 +183,17 @@ struct Entry {
 pub(crate) struct Slots {
     entries: Slab<Entry>,
     next_generation: u32,
-    /// O5.
-    evacuating: bool,
+    prospect: Prospect,
+}
+
+/// What becomes of an operation that has not happened, though nobody asked to cancel it (O5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Prospect {
+    /// It moves.
+    #[default]
+    Again,
+    /// It is over: the driver closes.
+    Never,
 }
 
 /// How far an operation is.
@@ -451,21 +470,41 @@ impl Slots {
         }
     }
 
-    /// A completion has come for `key`. Who waits for it is handed out in `woken` (O4).
+    /// A completion of a ring has come for `key`. Who waits for it is handed out in `woken` (O4).
     pub(crate) fn complete(
         &mut self,
         key: Key,
         completion: Completion,
         woken: &mut Vec<Waker>,
     ) -> (Told, Then) {
-        let evacuating = self.evacuating;
+        self.conclude(key, completion.of_ring(), self.prospect, woken)
+    }
+
+    /// As `complete`, of a request that a call performs: only the end of the runtime keeps it from that.
+    pub(crate) fn complete_call(
+        &mut self,
+        key: Key,
+        completion: Completion,
+        woken: &mut Vec<Waker>,
+    ) -> Told {
+        self.conclude(key, completion, Prospect::Never, woken).0
+    }
+
+    fn conclude(
+        &mut self,
+        key: Key,
+        completion: Completion,
+        prospect: Prospect,
+        woken: &mut Vec<Waker>,
+    ) -> (Told, Then) {
         let Some(completion) = self.whole(key, completion) else {
             return (Told::Waiters, Then::Nothing);
         };
         let Some(life) = self.get(key) else { return (Told::Waiters, Then::Nothing) };
         match life {
             Life::Waiting { waker, wish } => {
-                let moves = evacuating && completion.result == CANCELED && *wish == Wish::Finish;
+                let unasked = completion.result == CANCELED && *wish == Wish::Finish;
+                let moves = unasked && prospect == Prospect::Again;
                 woken.extend(waker.take());
                 *life = if moves { Life::Moves } else { Life::Done(completion) };
                 (Told::Waiters, Then::Nothing)
@@ -501,9 +540,9 @@ impl Slots {
         }
     }
 
-    /// Everything in flight is about to be cancelled by the driver itself (O5).
-    pub(crate) fn set_evacuating(&mut self, evacuating: bool) {
-        self.evacuating = evacuating;
+    /// The driver is about to close, for good: nothing begins anew (O5).
+    pub(crate) fn set_closing(&mut self) {
+        self.prospect = Prospect::Never;
     }
 
     /// What is in flight.

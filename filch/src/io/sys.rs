@@ -92,6 +92,19 @@ pub(crate) fn is_ready(fd: RawFd, direction: Direction) -> i32 {
     }
 }
 
+/// A descriptor that is ready for reading when another is ready for writing, and at no other time.
+pub(crate) fn watch_room(fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: no memory is involved.
+    let epoll = small(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) });
+    // SAFETY: the descriptor is new and ours.
+    let epoll = to_io(epoll).map(|epoll| unsafe { OwnedFd::from_raw_fd(epoll as RawFd) })?;
+    let mut event = libc::epoll_event { events: libc::EPOLLOUT as u32, u64: 0 };
+    let add = libc::EPOLL_CTL_ADD;
+    // SAFETY: the event lives during the call.
+    to_io(small(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), add, fd, &raw mut event) }))?;
+    Ok(epoll)
+}
+
 /// A connection that waits; its address is asked for later. The listener must be set not to block.
 pub(crate) fn accept(fd: RawFd) -> i32 {
     let none = std::ptr::null_mut();

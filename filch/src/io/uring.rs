@@ -30,7 +30,7 @@ use super::buffers::Pool;
 use super::files::Abilities;
 use super::request::{First, Request};
 use super::slots::{Completion, Key};
-use super::waiting::Waiting;
+use super::waiting::Untold;
 
 /// Entries of the submission queue: what one enter can take. Guessed.
 const SUBMISSIONS: u32 = 256;
@@ -59,8 +59,7 @@ pub(crate) struct Uring {
     /// U4.
     flying: usize,
     /// Completions that were not told yet (U5).
-    ordered: VecDeque<(Key, Completion)>,
-    waiting: Waiting<(Key, Completion)>,
+    untold: Untold<(Key, Completion)>,
     /// Made when somebody first receives chunks.
     pool: Option<Arc<Pool>>,
 }
@@ -82,8 +81,8 @@ pub(crate) struct Plan {
 impl Uring {
     pub(crate) fn open(mode: Mode, eventfd: Arc<OwnedFd>) -> io::Result<Self> {
         let ring = Self::set_up(mode, SUBMISSIONS, COMPLETIONS)?;
-        let (backlog, ordered, waiting) = (VecDeque::new(), VecDeque::new(), Waiting::new());
-        let mut uring = Self { ring, eventfd, backlog, flying: 0, ordered, waiting, pool: None };
+        let (backlog, untold) = (VecDeque::new(), Untold::new());
+        let mut uring = Self { ring, eventfd, backlog, flying: 0, untold, pool: None };
         uring.arm_wake();
         Ok(uring)
     }
@@ -161,22 +160,14 @@ impl Uring {
         let queue = self.ring.submission();
         let (submit, fetch) = (queue.len() as u32, queue.taskrun() || queue.cq_overflow());
         drop(queue);
-        let ready = !self.ring.completion().is_empty() || self.is_untold();
+        let ready = !self.ring.completion().is_empty() || !self.untold.is_empty();
         Plan { fd, submit, fetch, ready, full: self.is_full() }
-    }
-
-    /// Whether completions wait to be told.
-    fn is_untold(&self) -> bool {
-        !(self.ordered.is_empty() && self.waiting.is_empty())
     }
 
     /// Tells up to `budget` completions; returns how many.
     pub(crate) fn reap(&mut self, budget: usize, mut told: impl FnMut(Key, Completion)) -> usize {
         self.fetch();
-        let ordered = self.ordered.len().min(budget);
-        self.ordered.drain(..ordered).for_each(|(key, completion)| told(key, completion));
-        let tell = |(key, completion)| told(key, completion);
-        ordered + self.waiting.take(budget - ordered, tell)
+        self.untold.take(budget, |(key, completion)| told(key, completion))
     }
 
     /// Takes completions off the queue (U5).
@@ -192,8 +183,8 @@ impl Uring {
                 WAKE => wake_ended |= !more,
                 CANCEL => {}
                 data => match Key::from_user_data(data) {
-                    key if key.is_ordered() => self.ordered.push_back((key, completion)),
-                    key => self.waiting.push((key, completion)),
+                    key if key.is_ordered() => self.untold.push_ordered((key, completion)),
+                    key => self.untold.push((key, completion)),
                 },
             }
         }
@@ -205,7 +196,7 @@ impl Uring {
 
     /// Whether nothing but the wake-up is in flight (U4).
     pub(crate) fn is_quiet(&self) -> bool {
-        self.flying <= 1 && !self.is_untold()
+        self.flying <= 1 && self.untold.is_empty()
     }
 
     /// How many entries have no last completion yet (U4).

@@ -3,8 +3,8 @@
 //! F1. If there is room for all, all come out in the order in which they went in.
 //! F2. Otherwise the newest come first: what a connection needs, in the kernel and here, is still in the
 //!     cache. But every eighth is the oldest, so with *n* waiting none is overtaken by more than 8 *n*.
-//!
-//! Not here: what must keep its order among its like (`uring`).
+//! F3. What must keep its order among its like comes in that order. It shares the room with the rest, half
+//!     each as far as both have so much: neither keeps the other waiting for ever.
 
 use std::collections::VecDeque;
 
@@ -48,5 +48,53 @@ impl<T> Waiting<T> {
             each(item.expect("there are more than that"));
         }
         most
+    }
+}
+
+/// Whose half is the larger one, if the room is odd (F3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Favour {
+    Ordered,
+    Others,
+}
+
+/// What waits with an order, and what waits without one.
+pub(crate) struct Untold<T> {
+    ordered: VecDeque<T>,
+    others: Waiting<T>,
+    favour: Favour,
+}
+
+impl<T> Untold<T> {
+    pub(crate) fn new() -> Self {
+        Self { ordered: VecDeque::new(), others: Waiting::new(), favour: Favour::Others }
+    }
+
+    pub(crate) fn push_ordered(&mut self, item: T) {
+        self.ordered.push_back(item);
+    }
+
+    pub(crate) fn push(&mut self, item: T) {
+        self.others.push(item);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ordered.is_empty() && self.others.is_empty()
+    }
+
+    /// Hands out up to `most`; how many.
+    pub(crate) fn take(&mut self, most: usize, mut each: impl FnMut(T)) -> usize {
+        let half = match self.favour {
+            Favour::Ordered => most.div_ceil(2),
+            Favour::Others => most / 2,
+        };
+        self.favour = match self.favour {
+            Favour::Ordered => Favour::Others,
+            Favour::Others => Favour::Ordered,
+        };
+        let left = most.saturating_sub(self.others.queue.len());
+        let ordered = self.ordered.len().min(half.max(left));
+        self.ordered.drain(..ordered).for_each(&mut each);
+        ordered + self.others.take(most - ordered, each)
     }
 }

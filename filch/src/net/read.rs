@@ -199,7 +199,7 @@ impl ReadSide {
                     self.note(&state);
                 }
                 Next::Item(completion) => match completion.result {
-                    // Stopped at its cap, or moved: it has ended.
+                    // Stopped at its cap, moved, or interrupted: it has ended.
                     CANCELED => {}
                     error if error == -libc::ENOBUFS => return Poll::Ready(Found::NoBuffers),
                     error if error < 0 => {

@@ -4,11 +4,15 @@
 //!     borrowed. Whoever drops the future has lost nothing, because nothing was under way but a
 //!     wait.
 //! K2. The call comes first and the wait after it: what is ready costs one system call.
+//! K3. A ring tells the end of what the other side sends to every wait, also to one for room: while
+//!     that side reads slowly, each wait would end at once, and none with room. So the next wait
+//!     goes through an epoll descriptor, which tells what it was asked for.
 //!
 //! Not here: operations that are left to the kernel with their buffers (`receive`, `write`).
 
 use std::future::poll_fn;
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -21,37 +25,66 @@ use crate::io::sys;
 use crate::task::budget::poll_proceed;
 
 /// A wait for readiness on a ring.
-struct Wait {
+pub(super) struct Wait {
     descriptor: Arc<Descriptor>,
     direction: Direction,
+    /// K3.
+    through: Option<OwnedFd>,
 }
 
-/// Keeps the descriptor until a wait that nobody needs has ended.
-struct LateWait(#[expect(dead_code, reason = "held, not used")] Arc<Descriptor>);
+impl Wait {
+    pub(super) fn new(descriptor: &Arc<Descriptor>, direction: Direction) -> Self {
+        Self { descriptor: descriptor.clone(), direction, through: None }
+    }
 
-// SAFETY: the request points to nothing; the late one keeps the descriptor.
+    /// The wait that is needed after this one has ended, if it has not told what it was to tell (K3).
+    pub(super) fn next(&self, told: Completion) -> Option<io::Result<Self>> {
+        let aside = self.direction == Direction::Write && told.result == i32::from(libc::POLLRDHUP);
+        aside.then(|| {
+            let through = sys::watch_room(self.descriptor.raw())?;
+            Ok(Self { through: Some(through), ..Self::new(&self.descriptor, self.direction) })
+        })
+    }
+}
+
+// SAFETY: the request points to nothing; the late one keeps the descriptors.
 unsafe impl Operation for Wait {
-    type Output = io::Result<u32>;
+    type Output = (Self, Completion);
 
     fn request(&mut self) -> Request {
-        Request::Poll { fd: self.descriptor.raw(), direction: self.direction }
+        match &self.through {
+            None => Request::Poll { fd: self.descriptor.raw(), direction: self.direction },
+            Some(epoll) => Request::Poll { fd: epoll.as_raw_fd(), direction: Direction::Read },
+        }
     }
 
     fn descriptor(&self) -> Option<&Descriptor> {
         None
     }
 
-    fn finish(self, completion: Completion) -> io::Result<u32> {
-        completion.to_io()
+    fn finish(self, completion: Completion) -> Self::Output {
+        (self, completion)
     }
 
     fn into_late(self) -> Box<dyn Late> {
-        Box::new(LateWait(self.descriptor))
+        Box::new(self)
     }
 }
 
-impl Late for LateWait {
+impl Late for Wait {
     fn finish(self: Box<Self>, _: Completion) {}
+}
+
+/// Waits on a ring until a descriptor is ready.
+async fn wait(descriptor: &Arc<Descriptor>, direction: Direction) -> io::Result<()> {
+    let mut wait = Wait::new(descriptor, direction);
+    loop {
+        let (over, told) = Op::new(descriptor.engine(), wait).await;
+        match over.next(told) {
+            Some(next) => wait = next?,
+            None => return told.to_io().map(drop),
+        }
+    }
 }
 
 /// Makes a call that does not block, again and again until it does not answer that it would.
@@ -68,8 +101,7 @@ pub(super) async fn when<T>(
         match call() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let wait = Wait { descriptor: descriptor.clone(), direction };
-                Op::new(descriptor.engine(), wait).await?;
+                wait(descriptor, direction).await?;
             }
             result => return result,
         }

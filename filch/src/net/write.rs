@@ -26,6 +26,7 @@ use std::task::{Context, Poll, Wake, Waker, ready};
 
 use super::read::MOST;
 use super::socket::{Inner, Socket};
+use super::when::Wait;
 use crate::base::shim::{AtomicBool, AtomicU32, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::io::IoBuf;
 use crate::io::descriptor::Descriptor;
@@ -51,9 +52,8 @@ const AWAITED: u32 = 2;
 #[repr(C)]
 pub(crate) struct WriteSide {
     waiters: Mutex<VecDeque<Waker>>,
-    /// A wait for readiness on a ring, for `futures-io`, and who is woken when it ends (W7).
-    poll: Mutex<Option<Ticket>>,
-    bell: OnceLock<Arc<Bell>>,
+    /// What writes by `futures-io` need on a ring.
+    room: OnceLock<Box<Room>>,
     descriptor: Arc<Descriptor>,
     /// Bytes from which on a write is sent without a copy (W6).
     uncopied: AtomicUsize,
@@ -69,8 +69,7 @@ impl WriteSide {
     pub(super) fn new(descriptor: Arc<Descriptor>) -> Self {
         let (line, waiters) = (AtomicU32::new(FREE), Mutex::new(VecDeque::new()));
         let (shuts, uncopied) = (AtomicBool::new(false), AtomicUsize::new(usize::MAX));
-        let (poll, bell) = (Mutex::new(None), OnceLock::new());
-        Self { line, waiters, descriptor, poll, bell, shuts, uncopied }
+        Self { line, waiters, descriptor, room: OnceLock::new(), shuts, uncopied }
     }
 
     /// Takes the line, or waits for it.
@@ -152,38 +151,46 @@ impl WriteSide {
     /// Waits on a ring until the socket takes something.
     fn poll_ready(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let engine = self.descriptor.engine();
-        let bell = self.bell.get_or_init(Arc::default);
-        bell.add(cx);
-        let waker = Waker::from(bell.clone());
-        let mut poll = self.poll.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ticket) = *poll {
-            return match engine.poll(ticket, &waker) {
-                Polled::Pending | Polled::WantsWaker => Poll::Pending,
-                Polled::Moves => {
-                    *poll = None;
-                    Poll::Ready(Ok(()))
+        let room = self.room.get_or_init(Box::default);
+        room.bell.add(cx);
+        let waker = Waker::from(room.bell.clone());
+        let mut under_way = room.wait.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wait = match under_way.take() {
+            None => Wait::new(&self.descriptor, Direction::Write),
+            Some((ticket, wait)) => match engine.poll(ticket, &waker) {
+                Polled::Pending | Polled::WantsWaker => {
+                    *under_way = Some((ticket, wait));
+                    return Poll::Pending;
                 }
-                Polled::Done(completion) => {
-                    *poll = None;
-                    Poll::Ready(completion.to_io().map(drop))
-                }
-            };
-        }
-        let request = Request::Poll { fd: self.descriptor.raw(), direction: Direction::Write };
-        // SAFETY: it points to nothing; the descriptor is kept by us, and then by what we leave behind.
-        *poll = Some(unsafe { engine.start(&request, &waker) }?);
+                Polled::Moves => return Poll::Ready(Ok(())),
+                Polled::Done(told) => match wait.next(told) {
+                    Some(next) => next?,
+                    None => return Poll::Ready(told.to_io().map(drop)),
+                },
+            },
+        };
+        // SAFETY: it points to nothing; the descriptors are kept by us, and then by what we leave behind.
+        let ticket = unsafe { engine.start(&wait.request(), &waker) }?;
+        *under_way = Some((ticket, wait));
         Poll::Pending
     }
 }
 
 impl Drop for WriteSide {
     fn drop(&mut self) {
-        let poll = self.poll.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(ticket) = poll {
-            let late = Box::new(Unasked(self.descriptor.clone()));
-            self.descriptor.engine().abandon(ticket, late, Cancel::Yes);
+        let Some(room) = self.room.get_mut() else { return };
+        let under_way = room.wait.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((ticket, wait)) = under_way {
+            self.descriptor.engine().abandon(ticket, wait.into_late(), Cancel::Yes);
         }
     }
+}
+
+/// A wait until a socket takes something, and who is woken when it ends (W7).
+#[derive(Default)]
+struct Room {
+    wait: Mutex<Option<(Ticket, Wait)>>,
+    bell: Arc<Bell>,
 }
 
 /// Whom the end of a wait for readiness concerns (W7).
@@ -212,13 +219,6 @@ impl Wake for Bell {
         let waiters = std::mem::take(&mut *self.lock());
         waiters.into_iter().for_each(Waker::wake);
     }
-}
-
-/// Keeps the descriptor until a wait for readiness has ended.
-struct Unasked(#[expect(dead_code, reason = "held, not used")] Arc<Descriptor>);
-
-impl Late for Unasked {
-    fn finish(self: Box<Self>, _: Completion) {}
 }
 
 /// How much a write wants.

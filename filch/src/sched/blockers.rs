@@ -192,7 +192,10 @@ impl Shared {
         let shared = unsafe { Self::to_arc(self.root.home().shared.cast()) };
         let body = {
             let shared = shared.clone();
-            move || shared.serve_blocking(number)
+            move || {
+                shared.slice_blocker();
+                shared.serve_blocking(number);
+            }
         };
         if let Err(error) = shared.start_thread(format!("block-{number}"), body) {
             if shared.phase() != Phase::Stopped {

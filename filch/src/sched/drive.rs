@@ -230,7 +230,7 @@ impl Worker {
 
     /// Whether this worker drives I/O (A1), and takes operations.
     pub(super) fn has_driver(&self) -> bool {
-        self.runs_futures() && !self.has_guest_core() && !self.is_leaving()
+        self.runs_futures() && !self.guest_core && !self.is_leaving()
     }
 
     /// Whether operations of this worker are in flight.
@@ -302,7 +302,7 @@ impl Worker {
     fn may_skip_visit(&self) -> bool {
         let ((at, tick), now) = (self.visited.get(), self.since.get());
         self.runs_futures()
-            && !self.has_guest_core()
+            && !self.guest_core
             && self.shared().engine.visits_cost()
             && now.saturating_duration_since(at) < IO_AGE
             && self.tick.get() - tick < self.shared().config.io_interval as u64

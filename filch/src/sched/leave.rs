@@ -229,6 +229,11 @@ impl Worker {
         self.asked.replace(Some(request));
     }
 
+    /// Whether it hands over what it has.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.departure.get() == Departure::Leaving
+    }
+
     /// Whether somebody waits for this worker to leave.
     pub(super) fn is_asked_to_leave(&self) -> bool {
         self.asked.borrow().is_some()

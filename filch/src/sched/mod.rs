@@ -27,6 +27,7 @@
 //! | `pump` | how does a worker live in somebody else's loop? |
 //! | `watch` | who adds sources to an event core? |
 //! | `poll` | how does a worker wait for descriptors of the program's? |
+//! | `slices` | who goes first while both lanes want the same cores? |
 //! | `shutdown` | how does a runtime end, and who holds it up? |
 
 pub(crate) mod adopt;
@@ -51,6 +52,7 @@ pub(crate) mod sentry;
 pub(crate) mod shared;
 pub(crate) mod shutdown;
 pub(crate) mod sleep;
+pub(crate) mod slices;
 pub(crate) mod start;
 pub(crate) mod steal;
 pub(crate) mod timers;

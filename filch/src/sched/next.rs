@@ -3,6 +3,8 @@
 //! N1. The newest-task slot gives at most `slot_streak` tasks in a row while others wait, so a
 //!     pair of tasks that wake each other cannot keep the ring from running.
 //! N2. A pull from the injector takes at most a fair share, and runs the first of it.
+//! N3. On a worker of both roles, futures come before jobs, but for every fourth periodic look: tasks
+//!     that never stop waking do not keep jobs from running.
 
 use std::ptr::{self, NonNull};
 
@@ -32,6 +34,12 @@ impl Worker {
             return Some(task);
         }
         if self.runs_jobs() { self.next_job() } else { None }
+    }
+
+    /// As `next_own`, with the turns changed (N3).
+    pub(crate) fn next_own_job_first(&self) -> Option<RawTask> {
+        let job = if self.runs_jobs() { self.next_job() } else { None };
+        job.or_else(|| self.next_own())
     }
 
     /// Slot, then ring; the ring first once the slot has had its turn (N1).

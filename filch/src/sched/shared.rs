@@ -28,6 +28,7 @@ use super::life::Life;
 use super::roster::Roster;
 use super::schedule;
 use super::sentry::Sentry;
+use super::slices::Slices;
 use super::timers::Wheels;
 use crate::base::parker::Parker;
 use crate::base::rng::{self, Rng};
@@ -105,6 +106,7 @@ pub(crate) struct Shared {
     pub(super) script: Option<ScriptedRng>,
     /// Threads to join at the end.
     pub(crate) threads: Mutex<Vec<Thread>>,
+    pub(crate) slices: Slices,
     /// What the system refused (levels, affinity), for `describe`.
     pub(crate) refusals: Mutex<Vec<String>>,
 }
@@ -212,6 +214,7 @@ impl Shared {
                 seed: config.seed.unwrap_or_else(rng::fresh_seed),
                 script,
                 threads: Mutex::new(Vec::new()),
+                slices: Slices::default(),
                 refusals: Mutex::new(Vec::new()),
                 pool: Pool::new(),
                 root: Group::root(home, hook),

@@ -36,6 +36,8 @@ impl Worker {
         if self.sees_work() {
             self.resumed(idle.cancel(ticket));
             self.take_what_was_seen();
+            // K4: what comes before every sleep must not stop the clock.
+            self.note_time();
             return None;
         }
         self.falls_asleep();

@@ -81,6 +81,7 @@ impl Shared {
         }
         let (shared, missing) = (self.clone(), Missing(roll.clone()));
         self.start_thread("sentry".into(), move || {
+            shared.slice_sentry();
             drop(missing);
             sentry::watch(shared);
         })?;
@@ -176,6 +177,7 @@ impl Shared {
         if info.role != Role::Compute {
             thread::end_timeouts_on_time();
         }
+        self.slice_worker(info.role);
         if let Err(error) = thread::apply_level(level) {
             self.refuse(format!("{}-{}: level {level:?} refused: {error}", info.role, info.index));
         }

@@ -12,7 +12,8 @@
 //! K4. No step is unbounded: a worker whose tasks respawn for ever sees events, its mailbox and
 //!     the end of the runtime every `local_budget` tasks, at least every `io_interval`, and, while
 //!     operations are in flight or timers wait, after the task that ends 100 µs later, or up to three more after
-//!     brief ones.
+//!     brief ones. The clock is read in every step, also in one that runs nothing and one that finds
+//!     something only when it lies down: timers fire by that reading.
 //!
 //! Not here: which task is next (`next`), whom to steal from (`steal`), the sleep (`sleep`).
 
@@ -122,7 +123,7 @@ pub(crate) struct Worker {
     /// How many calls of a guest may fork (U3).
     pub(crate) forking: Cell<usize>,
     /// Whether the event core is the program's own.
-    guest_core: bool,
+    pub(super) guest_core: bool,
     /// Watchers that were started or stopped since the last visit to the core (W2 of `watch`).
     pub(super) changes: RefCell<Vec<Arc<Watch>>>,
     /// Who waits for this worker to leave (`leave`).
@@ -312,16 +313,6 @@ impl Worker {
         self.lane().is_guest(self.index)
     }
 
-    /// Whether the event core is the program's own, so that this worker drives no I/O.
-    pub(super) fn has_guest_core(&self) -> bool {
-        self.guest_core
-    }
-
-    /// Whether it hands over what it has.
-    pub(super) fn is_leaving(&self) -> bool {
-        self.departure.get() == Departure::Leaving
-    }
-
     /// Whether pinned tasks live here, so that the thread must stay.
     pub(crate) fn has_pinned(&self) -> bool {
         Rc::strong_count(&self.pins) > 1
@@ -367,7 +358,9 @@ impl Worker {
             }
             Found::Stop => return Served::Stop,
             Found::Nothing => return Served::Nothing,
-            Found::Unripe => {}
+            Found::Unripe => {
+                self.note_time();
+            }
         }
         Served::Something
     }
@@ -471,7 +464,7 @@ impl Worker {
             0 => self.next_low(),
             1 => None,
             2 => self.next_oldest_spilled(),
-            _ => self.next_own(),
+            _ => self.next_own_job_first(),
         };
         first
             .or_else(|| self.next_injected())
@@ -493,11 +486,7 @@ impl Worker {
 
     /// Sets the interval of the periodic look by how long tasks take here.
     fn tune(&self, ran: u64) {
-        let now = self.shared.tell_time();
-        let since = self.since.replace(now);
-        let spent = now.saturating_duration_since(since).as_nanos() as u64;
-        self.slot().counters.busy_ns.add(spent);
-        let each = spent / ran.max(1);
+        let each = self.note_time() / ran.max(1);
         self.brief.set(each < BRIEF);
         if let Some(tasks) = GLOBAL_LOOK_NS.checked_div(each) {
             let longest = 2 * self.shared.config.global_interval as u64;
@@ -680,11 +669,16 @@ impl Worker {
 
     /// Bookkeeping around a sleep.
     pub(crate) fn falls_asleep(&self) {
+        self.note_time();
+        self.slot().counters.parks.add(1);
+    }
+
+    /// Looks at the clock, on which timers and visits depend; returns how many ns it went on.
+    pub(super) fn note_time(&self) -> u64 {
         let now = self.shared.tell_time();
-        let spent = now.saturating_duration_since(self.since.replace(now));
-        let counters = &self.slot().counters;
-        counters.busy_ns.add(spent.as_nanos() as u64);
-        counters.parks.add(1);
+        let spent = now.saturating_duration_since(self.since.replace(now)).as_nanos() as u64;
+        self.slot().counters.busy_ns.add(spent);
+        spent
     }
 
     pub(crate) fn wakes_up(&self, cause: idle::Cause) {

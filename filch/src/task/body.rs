@@ -3,7 +3,7 @@
 //! B1. A cell is `header, stage, slot` (a slot in pinned tasks only); the stage is the body until
 //!     the body is dropped, then the outcome until somebody takes or drops it. The state word says
 //!     which (T2, T5), so no tag is stored.
-//! B2. The order of the end: body dropped, outcome stored, DONE, waiter woken, cell freed, unit
+//! B2. The order of the end: body dropped, outcome stored, DONE, waiter woken, cell freed, dependents told, unit
 //!     given back. So a group that is finished has no body left, and no output without a handle.
 //! B3. No panic of the user's code leaves this file: in a run it becomes the outcome, in a drop
 //!     of a body it goes to the group, in the drop of an output that nobody wants it ends.
@@ -21,7 +21,7 @@ use std::task::{Context as PollContext, Poll};
 use super::context;
 use super::group::{Fallout, Group, GroupRef, Payload, guard_user_code};
 use super::header::{Birth, Header, Kind, Ran, RawTask, Vtable};
-use super::state::Pause;
+use super::state::{Fate, Pause};
 use super::waker;
 
 /// Why a task has no value.
@@ -129,6 +129,10 @@ pub(crate) trait Body {
     type Slot: Copy + Into<Option<u32>>;
 
     fn slot(&self) -> Self::Slot;
+
+    /// Told what came of the task once it is DONE, while it still has its unit.
+    #[inline(always)]
+    fn ended(_: Self::Slot, _: Fate) {}
 }
 
 /// A body made from a future.
@@ -435,6 +439,10 @@ impl<B: Body> Cell<B> {
     /// # Safety
     /// The caller owns the stage (T2, T5), and the body is gone from it.
     unsafe fn end(task: RawTask, outcome: Outcome<B::Output>) -> Ran {
+        let fate = if outcome.is_ok() { Fate::Done } else { Fate::Failed };
+        let cell: *const Self = task.0.as_ptr().cast_const().cast();
+        // SAFETY: not DONE yet; `create` made the cell of this type and wrote the slot for good.
+        let slot = unsafe { (*cell).slot };
         // SAFETY: we own the stage (T5) and the body is gone from it.
         unsafe { Self::outcome(task).write(outcome) };
         // SAFETY: not DONE yet: the cell and the group are there.
@@ -459,6 +467,7 @@ impl<B: Body> Cell<B> {
             // SAFETY: no reference is left, body and output are gone.
             unsafe { task.free() };
         }
+        B::ended(slot, fate);
         Ran::Ended(group)
     }
 

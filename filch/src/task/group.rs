@@ -112,9 +112,9 @@ unsafe impl Sync for Group {}
 
 /// The members of a tracked group (G4). Finished tasks stay until the list has doubled.
 struct Members {
-    /// Futures, and closures that block.
+    /// Futures, closures that block, and jobs that wait for others.
     tasks: Vec<TaskRef>,
-    /// Jobs. Whoever helps takes them off the list: one that has started is past cancelling.
+    /// Jobs that are queued. Whoever helps takes them off the list: one that has started is past cancelling.
     jobs: Vec<TaskRef>,
     groups: Vec<GroupRef>,
     sweep_at: usize,
@@ -400,17 +400,36 @@ impl Group {
     /// # Safety
     /// The cell of `task` is alive.
     pub(crate) unsafe fn enlist(&self, task: RawTask) {
+        // SAFETY: by the caller's promise.
+        let kind = unsafe { task.header() }.vtable.kind;
+        let list: fn(&mut Members) -> &mut Vec<TaskRef> = match kind {
+            Kind::Job => |members| &mut members.jobs,
+            Kind::Future | Kind::Pinned | Kind::Posted | Kind::Blocking => {
+                |members| &mut members.tasks
+            }
+        };
+        // SAFETY: by the caller's promise.
+        unsafe { self.enlist_in(task, list) };
+    }
+
+    /// Lists a job that is not queued yet. Once it is, `enlist` lists it for those who help.
+    ///
+    /// # Safety
+    /// The cell of `task` is alive.
+    pub(crate) unsafe fn enlist_waiting(&self, task: RawTask) {
+        // SAFETY: by the caller's promise.
+        unsafe { self.enlist_in(task, |members| &mut members.tasks) };
+    }
+
+    /// # Safety
+    /// The cell of `task` is alive.
+    unsafe fn enlist_in(&self, task: RawTask, list: fn(&mut Members) -> &mut Vec<TaskRef>) {
         let Some(members) = &self.members else { return };
         // SAFETY: by the caller's promise.
         let member = unsafe { TaskRef::new(task) };
         let mut members = lock(members);
         members.sweep();
-        match member.header().vtable.kind {
-            Kind::Job => members.jobs.push(member),
-            Kind::Future | Kind::Pinned | Kind::Posted | Kind::Blocking => {
-                members.tasks.push(member)
-            }
-        }
+        list(&mut members).push(member);
         // ORDERING: Relaxed, the lock orders it with `cancel`.
         let cancelled = self.cancelled.load(Ordering::Relaxed);
         drop(members);

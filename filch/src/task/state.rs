@@ -123,6 +123,14 @@ pub(crate) enum Pause {
     Cancelled,
 }
 
+/// Whether a task gave an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Done,
+    /// It panicked or was cancelled.
+    Failed,
+}
+
 /// What the finisher still owes.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
@@ -194,6 +202,11 @@ impl State {
             Priority::Low => LOW,
         };
         QUEUED | HANDLE | priority | (2 * REF) | Self::birth(now_ms)
+    }
+
+    /// As `initial`, of a job that waits for its first wake.
+    pub(crate) fn waiting(priority: Priority, now_ms: u32) -> u64 {
+        Self::initial(priority, now_ms) & !QUEUED
     }
 
     fn birth(now_ms: u32) -> u64 {

@@ -1,5 +1,6 @@
 //! Task graphs, from outside.
 
+mod after;
 mod algorithm;
 mod faults;
 mod flow;

@@ -1,12 +1,39 @@
 //! Streams in halves, and streams of std.
 
+use std::future::poll_fn;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use filch::net::{TcpListener, TcpStream, UnixStream};
 
 use crate::{begin, on_each_backend, pair, pattern};
+
+/// Round trips of a `chat`.
+const CHAT: usize = 100;
+
+/// Keeps the worker's driver busy, so that whoever is woken at each visit is seen to be.
+async fn chat() {
+    let (here, there) = UnixStream::pair().unwrap();
+    for _ in 0..CHAT {
+        let (asked, answered) = (here.write_all("?"), there.read_exact(vec![0; 1]));
+        let ((sent, _), (got, _)) = filch::join!(asked, answered);
+        sent.and(got).unwrap();
+    }
+}
+
+/// Counts how often a future is polled.
+async fn counted<F: Future>(polls: Arc<AtomicUsize>, future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        polls.fetch_add(1, Relaxed);
+        future.as_mut().poll(cx)
+    })
+    .await
+}
 
 on_each_backend! {
     fn halves_work_in_two_tasks(on) {
@@ -67,6 +94,54 @@ on_each_backend! {
             }
             assert_eq!(got, LEN);
             drop(closer.await);
+        });
+    }
+
+    fn room_is_waited_for_although_the_other_side_has_ended(on) {
+        use filch::io::AsyncWriteExt;
+        on.on_worker(async {
+            const LEN: usize = 16 << 20;
+            let (mut here, there) = pair().await.unwrap();
+            there.shutdown(Shutdown::Write).unwrap();
+            assert!(here.recv().await.unwrap().is_none());
+            let polls = Arc::new(AtomicUsize::new(0));
+            let write = async move {
+                AsyncWriteExt::write_all(&mut here, &pattern(0, LEN)).await.unwrap();
+                AsyncWriteExt::close(&mut here).await.unwrap();
+            };
+            let writer = filch::spawn(counted(polls.clone(), write));
+            chat().await;
+            assert!(polls.load(Relaxed) < CHAT / 2, "{polls:?} polls, and nobody has read");
+            let mut got = 0;
+            while let Some(chunk) = there.recv().await.unwrap() {
+                assert!(chunk[..] == pattern(got, chunk.len()));
+                got += chunk.len();
+            }
+            assert_eq!(got, LEN);
+            writer.await;
+        });
+    }
+
+    fn writable_is_not_told_because_the_other_side_has_ended(on) {
+        on.on_worker(async {
+            let (here, there) = UnixStream::pair().unwrap();
+            there.shutdown(Shutdown::Write).unwrap();
+            let mut sent = 0;
+            while let Ok(count) = here.try_write(&[7; 1 << 12]) {
+                sent += count;
+            }
+            let polls = Arc::new(AtomicUsize::new(0));
+            let wait = filch::spawn(counted(polls.clone(), async move {
+                here.writable().await.unwrap();
+                here
+            }));
+            chat().await;
+            assert!(polls.load(Relaxed) < CHAT / 2, "{polls:?} polls, and nobody has read");
+            assert!(!wait.is_finished());
+            while sent > 0 {
+                sent -= there.recv().await.unwrap().unwrap().len();
+            }
+            wait.await;
         });
     }
 

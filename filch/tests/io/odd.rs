@@ -13,7 +13,7 @@ use filch::time::timeout;
 use filch::{Builder, IoBackend};
 
 use crate::files::Scratch;
-use crate::{begin, on_each_backend, pair, pattern};
+use crate::{On, begin, on_each_backend, pair, pattern};
 
 /// Sends bytes together with a descriptor.
 fn send_with_descriptor(to: RawFd, bytes: &[u8], descriptor: RawFd) {
@@ -137,7 +137,7 @@ extern "C" fn count(_: i32) {
 }
 
 /// Sends signals to all threads of this process but its own, again and again.
-fn pester(over: &AtomicBool) {
+fn pester(over: &AtomicBool, pause: Duration) {
     // SAFETY: no memory is involved.
     let own = unsafe { libc::syscall(libc::SYS_gettid) };
     while !over.load(Ordering::Relaxed) {
@@ -150,12 +150,26 @@ fn pester(over: &AtomicBool) {
                 };
             }
         }
-        std::thread::sleep(Duration::from_micros(100));
+        std::thread::sleep(pause);
     }
 }
 
 /// In a process of its own, whose calls are interrupted all the time.
 fn work_among_signals(backend: IoBackend) {
+    among_signals(Duration::from_micros(100), || {
+        let runtime = Builder::new().workers(2).io_backend(backend).build().unwrap();
+        let begin = std::time::Instant::now();
+        let mut rounds = 0;
+        while begin.elapsed() < Duration::from_millis(600) {
+            runtime.block_on(runtime.spawn(one_of_everything(rounds)));
+            rounds += 1;
+        }
+        rounds
+    });
+}
+
+/// Has all threads interrupted during some work, which tells its rounds.
+fn among_signals(pause: Duration, work: impl FnOnce() -> usize) {
     // SAFETY: zeros are a valid action; without SA_RESTART.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = count as extern "C" fn(i32) as usize;
@@ -164,14 +178,8 @@ fn work_among_signals(backend: IoBackend) {
     let set = unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, none) };
     assert_eq!(set, 0);
     static OVER: AtomicBool = AtomicBool::new(false);
-    let pesterer = std::thread::spawn(|| pester(&OVER));
-    let runtime = Builder::new().workers(2).io_backend(backend).build().unwrap();
-    let begin = std::time::Instant::now();
-    let mut rounds = 0;
-    while begin.elapsed() < Duration::from_millis(600) {
-        runtime.block_on(runtime.spawn(one_of_everything(rounds)));
-        rounds += 1;
-    }
+    let pesterer = std::thread::spawn(move || pester(&OVER, pause));
+    let rounds = work();
     OVER.store(true, Ordering::Relaxed);
     pesterer.join().unwrap();
     println!("{rounds} rounds, {} signals, no error", SIGNALS.load(Ordering::Relaxed));
@@ -226,6 +234,49 @@ async fn one_of_everything(round: usize) {
     filch::time::sleep(Duration::from_millis(1)).await;
 }
 
+/// What takes a thread of the kernel's, on workers that have asked for none before: signals keep it from
+/// being started.
+async fn one_of_each_file_operation() {
+    let scratch = Scratch::in_shared_memory();
+    let file = filch::fs::File::create_new(scratch.path("file")).await.unwrap();
+    file.write_all(b"bytes").await.0.unwrap();
+    file.sync_all().await.unwrap();
+    assert_eq!(file.read_at(vec![0; 1 << 20], 0).await.0.unwrap(), 5);
+    filch::fs::rename(scratch.path("file"), scratch.path("other")).await.unwrap();
+    filch::fs::create_dir(scratch.path("directory")).await.unwrap();
+    filch::fs::symlink("other", scratch.path("link")).await.unwrap();
+    filch::fs::hard_link(scratch.path("other"), scratch.path("file")).await.unwrap();
+    filch::fs::remove_file(scratch.path("link")).await.unwrap();
+}
+
+/// In a process of its own, as above, with new workers again and again.
+fn begin_among_signals(backend: IoBackend) {
+    among_signals(Duration::ZERO, || {
+        let begin = std::time::Instant::now();
+        let mut rounds = 0;
+        while begin.elapsed() < Duration::from_millis(600) {
+            let runtime = Builder::new().workers(2).io_backend(backend).build().unwrap();
+            let tasks: Vec<_> =
+                (0..4).map(|_| runtime.spawn(one_of_each_file_operation())).collect();
+            tasks.into_iter().for_each(|task| runtime.block_on(task));
+            rounds += 1;
+        }
+        rounds
+    });
+}
+
+#[test]
+#[ignore = "run by the test below, in a process of its own"]
+fn begins_among_signals_on_uring() {
+    begin_among_signals(IoBackend::Uring);
+}
+
+#[test]
+#[ignore = "run by the test below, in a process of its own"]
+fn begins_among_signals_on_epoll() {
+    begin_among_signals(IoBackend::Epoll);
+}
+
 #[test]
 #[ignore = "run by the test below, in a process of its own"]
 fn among_signals_on_uring() {
@@ -240,14 +291,22 @@ fn among_signals_on_epoll() {
 
 on_each_backend! {
     fn no_call_tells_of_a_signal(on) {
-        let which = if on.is_uring() { "uring" } else { "epoll" };
-        let test = format!("odd::among_signals_on_{which}");
-        let output = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", &test, "--ignored", "--nocapture"])
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(text.contains("no error"), "{text}{errors}");
+        in_a_process("among_signals", on);
     }
+
+    fn no_operation_is_given_up_for_a_signal(on) {
+        in_a_process("begins_among_signals", on);
+    }
+}
+
+fn in_a_process(test: &str, on: On) {
+    let which = if on.is_uring() { "uring" } else { "epoll" };
+    let test = format!("odd::{test}_on_{which}");
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", &test, "--ignored", "--nocapture"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("no error"), "{text}{errors}");
 }

@@ -307,3 +307,21 @@ fn a_ping_pong_does_not_starve_the_ring() {
     // One more may come between by the periodic look.
     assert!(between <= runtime.config().slot_streak + 1, "{between} polls came first");
 }
+
+/// With one thread for both roles, a task that is always ready comes before jobs, but not for ever.
+#[test]
+fn a_task_that_yields_does_not_starve_jobs() {
+    let runtime = Builder::new().single_thread(true).build().unwrap();
+    let task = runtime.spawn(async {
+        let ran = Arc::new(AtomicBool::new(false));
+        let job = filch::spawn_fn({
+            let ran = ran.clone();
+            move || ran.store(true, Ordering::SeqCst)
+        });
+        while !ran.load(Ordering::SeqCst) {
+            filch::yield_now().await;
+        }
+        job.await;
+    });
+    task.wait();
+}

@@ -179,6 +179,38 @@ fn what_the_system_refuses_is_reported_and_not_fatal() {
     assert!(runtime.describe().to_string().contains("refused: cpu-0"));
 }
 
+/// The slice of the calling thread in ns, as the kernel tells it.
+#[cfg(target_os = "linux")]
+fn slice() -> u64 {
+    let mut attributes = [0_u64; 6];
+    let (at, size) = (attributes.as_mut_ptr(), size_of_val(&attributes));
+    // SAFETY: the kernel writes at most `size` bytes, and there are as many.
+    let status = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, at, size, 0) };
+    assert_eq!(status, 0);
+    attributes[3]
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn who_replies_goes_before_who_computes_unless_configured_otherwise() {
+    let slices = |builder: Builder| {
+        let runtime = builder.workers(1).build().unwrap();
+        // Awaited, because who waits may run the job itself.
+        let all =
+            async { (slice(), filch::spawn_fn(slice).await, filch::spawn_blocking(slice).await) };
+        let (io, cpu, blocking) = runtime.spawn(all).wait();
+        (io, cpu, blocking, runtime.describe().slices)
+    };
+    let usual = slice();
+    let (io, cpu, blocking, described) = slices(Builder::new());
+    let expected =
+        if described.starts_with("0.1 ms") { (100_000, 100_000_000) } else { (usual, usual) };
+    assert_eq!((io, cpu), expected, "{described}");
+    assert_eq!(blocking, usual, "threads that workers start are no workers");
+    let (io, cpu, blocking, described) = slices(Builder::new().lane_slices(false));
+    assert_eq!((io, cpu, blocking), (usual, usual, usual), "{described}");
+}
+
 #[test]
 fn environment_sets_what_the_program_leaves_open() {
     let variables = [("FILCH_WORKERS", "3"), ("FILCH_THREAD_NAME", "renv")];

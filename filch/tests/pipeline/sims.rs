@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use filch::Pipeline;
-use filch::pipeline::PipelineError;
-use filch::testkit::{Mutex, Sim, random, spawn_thread, switch_point};
+use filch::pipeline::{Next, PipelineError};
+use filch::testkit::{Condvar, Mutex, Sim, random, spawn_thread, switch_point};
 
 fn seeds() -> std::ops::Range<u64> {
     let count = std::env::var("FILCH_SIM_SEEDS").ok().and_then(|text| text.parse().ok());
@@ -44,6 +44,31 @@ fn stage_may_lock_what_its_caller_does_not_hold() {
         let run =
             Pipeline::new(4).items(0..12).parallel(|x| *sum.lock().unwrap() += x).build().run();
         assert_eq!((run.unwrap(), sum.into_inner().unwrap()), (12, 66));
+    });
+}
+
+/// Each token calls a runner for itself: the source, in the middle of a batch, goes on only when those before have come out.
+#[test]
+fn source_that_waits_for_what_it_gave_gets_it_under_all_seeds() {
+    Sim::new().check(seeds(), || {
+        let out = Arc::new((Mutex::new(0), Condvar::new()));
+        let (seen, note) = (out.clone(), out);
+        let run = Pipeline::new(16)
+            .source(move |token| {
+                // At full speed first, so that batches are large.
+                if token.number() > 16 {
+                    let count = seen.0.lock().unwrap();
+                    drop(seen.1.wait_while(count, |count| *count < token.number()).unwrap());
+                }
+                if token.number() < 40 { Next::Item(()) } else { Next::Stop }
+            })
+            .parallel(|()| switch_point())
+            .for_each(move |()| {
+                *note.0.lock().unwrap() += 1;
+                note.1.notify_all();
+            })
+            .run();
+        assert_eq!(run.unwrap(), 40);
     });
 }
 

@@ -2,17 +2,22 @@
 //!
 //! Every read is checked by a byte that tells its place. `tokio` is `tokio::fs`, a handle for each task,
 //! because the position is the handle's; `tokio+blocking` is a positional read by std in
-//! `spawn_blocking`; `threads` are plain threads with positional reads by std, the bound.
+//! `spawn_blocking`; `threads` are plain threads with positional reads by std, the bound. `compio` has a
+//! runtime for each thread, and its tasks are dealt out beforehand.
 
 use super::{Entry, Load, NS_PER_OP, Run, Workers, per_op};
 use crate::bench::peers::{Filch, Peer, Tokio, started};
+use crate::bench::servers::{Compio, Server};
 use crate::bench::stats::SplitMix;
+use compio::BufResult;
+use compio::io::AsyncReadAtExt;
+use compio::runtime::Runtime;
 use std::fs::File;
 use std::future::Future;
 use std::io::{SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Barrier, OnceLock};
 use std::thread;
 use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
@@ -38,6 +43,7 @@ pub fn entries() -> Vec<Entry> {
                 Run { runtime: Filch::NAME, sample: sample::<OfFilch, Random> },
                 Run { runtime: Tokio::NAME, sample: sample::<OfTokio, Random> },
                 Run { runtime: BLOCKING, sample: sample::<OfBlocking, Random> },
+                Run { runtime: Compio::NAME, sample: of_compio::<Random> },
                 Run { runtime: THREADS, sample: of_threads::<Random> },
             ],
         ),
@@ -48,6 +54,7 @@ pub fn entries() -> Vec<Entry> {
                 Run { runtime: Filch::NAME, sample: sample::<OfFilch, Sequential> },
                 Run { runtime: Tokio::NAME, sample: sample::<OfTokio, Sequential> },
                 Run { runtime: BLOCKING, sample: sample::<OfBlocking, Sequential> },
+                Run { runtime: Compio::NAME, sample: of_compio::<Sequential> },
                 Run { runtime: THREADS, sample: of_threads::<Sequential> },
             ],
         ),
@@ -219,6 +226,53 @@ fn sample<R: Reads, O: Order>(load: Load) -> Vec<f64> {
         start.elapsed()
     });
     per_op(elapsed, tasks * reads)
+}
+
+fn of_compio<O: Order>(load: Load) -> Vec<f64> {
+    file();
+    let (tasks, reads) = O::extent(load);
+    let (all_there, all_done) = (Barrier::new(load.threads + 1), Barrier::new(load.threads + 1));
+    let elapsed = thread::scope(|scope| {
+        for thread in 0..load.threads {
+            let own = (thread..tasks).step_by(load.threads);
+            let (all_there, all_done) = (&all_there, &all_done);
+            scope.spawn(move || {
+                let runtime = Runtime::new().expect("compio starts");
+                runtime.block_on(async {
+                    let open = || compio::fs::File::open(path());
+                    let mut files = Vec::new();
+                    for task in own {
+                        files.push((task, open().await.expect("the file")));
+                    }
+                    all_there.wait();
+                    let spawn = |(task, file)| {
+                        compio::runtime::spawn(read_all::<O>(file, task, tasks, reads))
+                    };
+                    let readers: Vec<_> = files.into_iter().map(spawn).collect();
+                    for reader in readers {
+                        reader.await.expect("no panic");
+                    }
+                    all_done.wait();
+                });
+            });
+        }
+        all_there.wait();
+        let start = Instant::now();
+        all_done.wait();
+        start.elapsed()
+    });
+    per_op(elapsed, tasks * reads)
+}
+
+/// A task of compio's.
+async fn read_all<O: Order>(file: compio::fs::File, task: usize, tasks: usize, reads: usize) {
+    let mut buf = vec![0; O::SIZE];
+    for offset in O::offsets(task, tasks).take(reads) {
+        let BufResult(result, read) = file.read_exact_at(buf, offset).await;
+        result.expect("bytes");
+        check(&read, offset);
+        buf = read;
+    }
 }
 
 fn of_threads<O: Order>(load: Load) -> Vec<f64> {

@@ -1,6 +1,6 @@
 //! filch, on what its kernel grants and on epoll.
 
-use super::{ANY_PORT, Computing, LOOP, Server, Work};
+use super::{ANY_PORT, Blocked, Computing, LOOP, Server, Work};
 use crate::bench::peers::BASE;
 use filch::io::IoBuf;
 use filch::net::{TcpListener, TcpStream};
@@ -38,7 +38,9 @@ impl Server for Filch {
         drop(handle.spawn(serve(listener, buffer)));
         address
     }
+}
 
+impl Blocked for Filch {
     fn block(&self, time: Duration) {
         drop(self.0.handle().spawn(async move { thread::sleep(time) }));
     }
@@ -87,7 +89,9 @@ impl Server for FilchEpoll {
     fn echo(&self, buffer: usize) -> SocketAddr {
         self.0.echo(buffer)
     }
+}
 
+impl Blocked for FilchEpoll {
     fn block(&self, time: Duration) {
         self.0.block(time);
     }

@@ -10,9 +10,11 @@
 //!
 //! Not here: the clients (`load`).
 
+mod compio;
 mod filch;
 mod tokio;
 
+pub use compio::Compio;
 pub use filch::{Filch, FilchEpoll};
 pub use tokio::{Tokio, TokioBlocking, TokioRayon};
 
@@ -35,7 +37,10 @@ pub trait Server: Sized + Sync {
 
     /// Serves echo from now on, with a buffer of so many bytes for each connection.
     fn echo(&self, buffer: usize) -> SocketAddr;
+}
 
+/// A server whose workers may be blocked.
+pub trait Blocked: Server {
     /// Spawns a task that blocks its worker for so long.
     fn block(&self, time: Duration);
 }
@@ -89,7 +94,9 @@ impl Work {
 
 #[cfg(test)]
 mod tests {
-    use super::{Computing, Filch, FilchEpoll, Server, Tokio, TokioBlocking, TokioRayon, Work};
+    use super::{
+        Compio, Computing, Filch, FilchEpoll, Server, Tokio, TokioBlocking, TokioRayon, Work,
+    };
     use std::io::{Read, Write};
     use std::net::{Shutdown, TcpStream};
 
@@ -112,6 +119,7 @@ mod tests {
         echoes::<Filch>();
         echoes::<FilchEpoll>();
         echoes::<Tokio>();
+        echoes::<Compio>();
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Tokio, and the two usual ways to compute beside it.
 
-use super::{ANY_PORT, Computing, LOOP, Server, Work};
+use super::{ANY_PORT, Blocked, Computing, LOOP, Server, Work};
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 use std::io;
@@ -34,7 +34,9 @@ impl Server for Tokio {
         drop(self.0.spawn(serve(listener, buffer)));
         address
     }
+}
 
+impl Blocked for Tokio {
     fn block(&self, time: Duration) {
         drop(self.0.spawn(async move { thread::sleep(time) }));
     }
@@ -70,10 +72,6 @@ macro_rules! serves_as_tokio {
 
             fn echo(&self, buffer: usize) -> SocketAddr {
                 self.0.echo(buffer)
-            }
-
-            fn block(&self, time: Duration) {
-                self.0.block(time);
             }
         }
     };

@@ -1,6 +1,9 @@
 use std::{io, thread};
 
-use super::{Level, apply_level, current_affinity, name_with_suffix, set_affinity};
+use super::{
+    Level, Slice, apply_level, apply_slice, current_affinity, displace_nobody, name_with_suffix,
+    set_affinity,
+};
 
 /// Levels and affinity stick to a thread, so each test spends one of its own.
 fn on_a_fresh_thread<R: Send>(f: impl FnOnce() -> R + Send) -> R {
@@ -68,6 +71,69 @@ mod linux {
                 }
             });
         }
+    }
+
+    fn slice() -> u64 {
+        super::super::os::Attributes::get().expect("sched_getattr").runtime
+    }
+
+    fn policy() -> u32 {
+        super::super::os::Attributes::get().expect("sched_getattr").policy
+    }
+
+    #[test]
+    fn slice_is_granted_or_refused_without_harm_and_goes_back() {
+        let (usual, level) = (slice(), nice());
+        for wish in [Slice::Short, Slice::Long] {
+            on_a_fresh_thread(|| match apply_slice(wish) {
+                Ok(()) => {
+                    assert_eq!(slice(), wish.ns());
+                    assert_eq!(on_a_fresh_thread(slice), wish.ns(), "a thread inherits it");
+                    apply_slice(Slice::Usual).expect("what others have");
+                    assert_eq!(slice(), usual);
+                }
+                Err(_) => assert_eq!(slice(), usual),
+            });
+        }
+        assert_eq!((slice(), nice()), (usual, level), "it leaked to another thread");
+    }
+
+    #[test]
+    fn slice_and_level_leave_each_other_alone() {
+        on_a_fresh_thread(|| {
+            let granted = apply_slice(Slice::Short).is_ok();
+            apply_level(Level::Background).expect("anybody may become nicer");
+            assert!(nice() >= 10);
+            assert_eq!(slice() == Slice::Short.ns(), granted);
+            let level = nice();
+            let _ = apply_slice(Slice::Long);
+            assert_eq!(nice(), level);
+        });
+    }
+
+    #[test]
+    fn who_displaces_nobody_keeps_level_and_slice() {
+        on_a_fresh_thread(|| {
+            let before = (nice(), slice());
+            match displace_nobody() {
+                Ok(()) => assert_eq!(policy(), libc::SCHED_BATCH as u32),
+                Err(_) => assert_eq!(policy(), libc::SCHED_OTHER as u32),
+            }
+            assert_eq!((nice(), slice()), before);
+        });
+    }
+
+    #[test]
+    fn thread_that_is_not_ordinary_stays_as_it_is() {
+        on_a_fresh_thread(|| {
+            let idle = libc::sched_param { sched_priority: 0 };
+            // SAFETY: the parameter lives during the call; it concerns the calling thread.
+            let status = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const idle) };
+            assert_eq!(status, 0, "anybody may become idle");
+            apply_slice(Slice::Short).expect("nothing to do");
+            displace_nobody().expect("nothing to do");
+            assert_eq!(policy(), libc::SCHED_IDLE as u32);
+        });
     }
 
     #[test]

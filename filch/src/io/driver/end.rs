@@ -53,7 +53,9 @@ impl Driver {
     /// Takes no operation any more.
     fn shut(&self, ending: Ending, batch: &mut Batch) {
         let mut state = self.lock();
-        state.slots.set_evacuating(ending != Ending::Close);
+        if ending == Ending::Close {
+            state.slots.set_closing();
+        }
         state.intake = Intake::Shut;
         if let Backend::Epoll(epoll) = &mut state.backend
             && ending == Ending::Close
@@ -110,7 +112,6 @@ impl Driver {
             yield_now();
             state = self.lock();
         }
-        state.slots.set_evacuating(false);
         state.intake = if ending == Ending::Leave { Intake::Shut } else { Intake::Open };
         let after = match (ending, &state.backend) {
             (Ending::Close, _) => Backend::Closed,

@@ -205,7 +205,7 @@ impl Driver {
     pub(crate) fn complete(&self, key: Key, completion: Completion) {
         let mut batch = Batch::new();
         let mut state = self.lock();
-        let (told, _) = state.slots.complete(key, completion, &mut batch.wakers);
+        let told = state.slots.complete_call(key, completion, &mut batch.wakers);
         self.count(&state);
         drop(state);
         batch.add(told);

@@ -11,7 +11,8 @@
 //!     after that. What can go between on a machine goes between here: another's effect, a cancel,
 //!     the drop of its future.
 //! X2. What has had its effect is told with its result, cancelled or not (O3 of `slots`). A cancel that
-//!     comes before ends it with ECANCELED, or with the bytes that a send of all has moved.
+//!     comes before ends it with ECANCELED, or with the bytes that a send of all has moved. So does a
+//!     hiccup, though nobody has asked for it (O5 of `slots`), or with EINTR.
 //! X3. What is due at the same time is told in any order; completions of one stream stay in order.
 //! X4. All that happens follows from the seed: times are the simulation's, dice are the network's.
 //!
@@ -230,6 +231,24 @@ impl Flight {
         Completion { result, flags: 0 }
     }
 
+    /// How it ends without its effect, if the dice say so (X2). A send without a copy may get a notice of
+    /// that too.
+    fn interrupted(&mut self, network: &Network) -> Option<Completion> {
+        let mut state = network.lock();
+        // Not each time, whatever the script: an operation that never begins is told so in the end.
+        if !(state.dice.hiccups() && state.dice.below(2) == 0) {
+            return None;
+        }
+        let (signal, noticed) = (state.dice.below(2) == 0, state.dice.below(2) == 0);
+        drop(state);
+        let Completion { result, .. } = self.cancelled(network);
+        let uncopied = matches!(self.request, Request::SendUncopied { .. });
+        Some(Completion {
+            result: if signal && result < 0 { -libc::EINTR } else { result },
+            flags: if uncopied && noticed { MORE } else { 0 },
+        })
+    }
+
     /// What comes after a completion that was not the last.
     fn goes_on(&mut self, at: Instant) {
         self.stage = match self.request {
@@ -253,7 +272,9 @@ impl Flight {
             self.stage = Stage::Done(self.cancelled(network), now);
             return;
         }
-        if due {
+        if due && let Some(hiccup) = self.interrupted(network) {
+            self.stage = Stage::Done(hiccup, now);
+        } else if due {
             match self.attempt(network, buffers) {
                 Ok(completion) => {
                     let mut state = network.lock();

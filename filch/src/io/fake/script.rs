@@ -138,8 +138,8 @@ impl IoScript {
         self
     }
 
-    /// The chance of what the library hides: calls that are interrupted or have to be made again, an accept
-    /// that has to be restarted, a receive that finds no free buffer. Default 0.125.
+    /// The chance of what the library hides: calls and operations that are interrupted or have to be made
+    /// again, an accept that has to be restarted, a receive that finds no free buffer. Default 0.125.
     ///
     /// ```
     /// let bumpy = filch::testkit::IoScript::new().hiccups(0.5);

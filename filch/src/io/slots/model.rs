@@ -134,9 +134,7 @@ fn loom_completion_wins_over_a_cancel() {
 fn loom_an_evacuated_operation_moves_unless_it_has_ended() {
     with_operation(
         |driver, key| {
-            driver.lock().unwrap().set_evacuating(true);
             complete(driver, key, CANCELED);
-            driver.lock().unwrap().set_evacuating(false);
         },
         |driver, key, waker, record| {
             // Polled once before, perhaps; then to its end.

@@ -129,12 +129,11 @@ fn an_abandoned_stream_gives_everything_away() {
 }
 
 #[test]
-fn evacuation_moves_only_what_was_cancelled_by_it() {
+fn what_was_cancelled_unasked_moves_and_what_was_asked_for_does_not() {
     let mut slots = Slots::default();
     let (moved, asked, done) =
         (slots.insert(waker()), slots.insert(waker()), slots.insert(waker()));
     assert!(slots.wish_to_cancel(asked));
-    slots.set_evacuating(true);
     for (key, result) in [(moved, CANCELED), (asked, CANCELED), (done, 4)] {
         let _ = tell(&mut slots, key, last(result));
     }
@@ -172,8 +171,46 @@ fn an_abandoned_send_without_a_copy_keeps_its_bytes_until_the_notice() {
 fn what_was_asked_to_be_cancelled_does_not_move() {
     let mut slots = Slots::default();
     let key = slots.insert(waker());
-    slots.set_evacuating(true);
     let _ = tell(&mut slots, key, last(CANCELED));
     assert!(!slots.wish_to_cancel(key), "it has ended");
+    assert_eq!(slots.poll(key, &waker(), &mut None), Polled::Done(last(CANCELED)));
+}
+
+#[test]
+fn what_a_signal_has_interrupted_moves() {
+    let mut slots = Slots::default();
+    let (sent, part) = (slots.insert_uncopied(waker(), 42), slots.insert(waker()));
+    let _ = tell(&mut slots, sent, more(INTERRUPTED));
+    assert_eq!(slots.poll(sent, &waker(), &mut Some(waker())), Polled::Pending, "no notice yet");
+    let _ = tell(&mut slots, sent, last(0));
+    assert_eq!(slots.poll(sent, &waker(), &mut None), Polled::Moves);
+    let _ = tell(&mut slots, part, last(3));
+    assert_eq!(slots.poll(part, &waker(), &mut None), Polled::Done(last(3)));
+}
+
+#[test]
+fn nothing_moves_from_a_driver_that_closes() {
+    let mut slots = Slots::default();
+    let key = slots.insert(waker());
+    slots.set_closing();
+    let _ = tell(&mut slots, key, last(CANCELED));
+    assert_eq!(slots.poll(key, &waker(), &mut None), Polled::Done(last(CANCELED)));
+}
+
+#[test]
+fn a_call_that_is_never_made_does_not_move() {
+    let mut slots = Slots::default();
+    let key = slots.insert(waker());
+    let told = slots.complete_call(key, last(CANCELED), &mut Vec::new());
+    assert!(matches!(told, Told::Waiters));
+    assert_eq!(slots.poll(key, &waker(), &mut None), Polled::Done(last(CANCELED)));
+}
+
+#[test]
+fn what_was_asked_for_is_told_as_cancelled_however_the_ring_puts_it() {
+    let mut slots = Slots::default();
+    let key = slots.insert(waker());
+    assert!(slots.wish_to_cancel(key));
+    let _ = tell(&mut slots, key, last(INTERRUPTED));
     assert_eq!(slots.poll(key, &waker(), &mut None), Polled::Done(last(CANCELED)));
 }

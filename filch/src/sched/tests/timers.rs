@@ -76,6 +76,21 @@ fn tasks_that_respawn_for_ever_do_not_keep_timers_from_firing() {
 }
 
 #[test]
+fn tasks_that_come_before_every_sleep_do_not_keep_timers_from_firing() {
+    let rig = Rig::new(config(1, 0));
+    sleeper(&rig, MS, "timer");
+    for _ in 0..10 {
+        while !rig.is_empty_handed(0) {
+            rig.advance(0);
+        }
+        rig.inject("late");
+        rig.clock.advance(MS);
+        rig.advance(0);
+    }
+    assert!(rig.log.has("timer"));
+}
+
+#[test]
 fn timers_wait_for_no_more_than_100_us_of_tasks() {
     let rig = Rig::new(Config { local_budget: 1 << 14, io_interval: 1 << 14, ..config(1, 0) });
     sleeper(&rig, MS, "timer");

@@ -4,9 +4,12 @@
 //!     whole in any case, and for good.
 //! B2. A dropped read has not moved the cursor, and a dropped write has by nothing or by all of it.
 //! B3. What a dropped read took from a pipe is read next.
+//! B4. A runtime that is aborted gives up what is left of a dropped write. Then too the cursor is behind what
+//!     was written of it, and that is a prefix of what was given.
 
 use std::io::SeekFrom;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -161,12 +164,12 @@ async fn write_some(
             let op: Op<_> = Box::pin(async move { clone.write_all(given).await.0 });
             let fate = tempt(dice, op).await;
             let now = epoch.check(file.stream_position().await, "stream_position")?;
-            if epoch.aborted.load(Ordering::SeqCst) {
-                // What was begun before may have been given up with its runtime.
-                return Err(Aborted);
-            }
             let (before, after) = (all.len() as u64, (all.len() + len) as u64);
-            assert!(now == before || now == after, "B2: {before} -> {now}, not {after}");
+            assert!((before..=after).contains(&now), "B4: {before} -> {now}, not up to {after}");
+            let whole = now == before || now == after;
+            // The mark of an abort is set before it begins.
+            let aborted = epoch.aborted.load(Ordering::SeqCst);
+            assert!(whole || aborted, "B2: {before} -> {now}, not {after}");
             match fate {
                 Fate::Done(result) => {
                     epoch.check(result, "write_all")?;
@@ -175,14 +178,24 @@ async fn write_some(
                 Fate::Never => assert_eq!(now, before, "B2"),
                 Fate::Perhaps => {}
             }
-            if now == after {
-                all.extend_from_slice(&bytes);
+            all.extend_from_slice(&bytes[..(now - before) as usize]);
+            if !whole {
+                check_part(file, before, &all[before as usize..]);
+                return Err(Aborted);
             }
         }
         epoch.step();
     }
     epoch.check(AsyncWriteExt::flush(file).await, "flush")?;
     Ok(all)
+}
+
+/// B4. Read by std: the runtime that drives the file has been aborted.
+fn check_part(file: &File, offset: u64, part: &[u8]) {
+    let file = std::fs::File::from(file.as_fd().try_clone_to_owned().unwrap());
+    let mut found = vec![0; part.len()];
+    file.read_exact_at(&mut found, offset).unwrap();
+    assert!(found == part, "B4: at {offset}");
 }
 
 async fn read_all(

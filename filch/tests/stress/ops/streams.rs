@@ -6,6 +6,8 @@
 //!     never polled is not.
 //! S3. What was peeked is what is read next.
 //! S4. The end comes after the last frame, whatever was dropped before it.
+//! S5. If a runtime was aborted, the end may come anywhere, even within a frame. What came before it is
+//!     still a prefix of what was sent: no frame whose write ended is missing before one that is there.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -172,9 +174,9 @@ impl Link {
         self.marks[number].fetch_or(bits, SeqCst)
     }
 
-    /// S2, after the end.
-    fn check(&self) {
-        for number in 0..self.frames.load(SeqCst) {
+    /// S2 and S5, after the end, of so many frames.
+    fn check(&self, frames: usize) {
+        for number in 0..frames {
             let mark = self.marks[number].load(SeqCst);
             assert_ne!(mark & (SURE | SEEN), SURE, "S2: frame {number} is lost");
             assert_ne!(mark & (NEVER | SEEN), NEVER | SEEN, "S2: frame {number} came from nowhere");
@@ -346,12 +348,14 @@ impl<S: Stream> Reader<S> {
             }
             dawdle(&mut dice).await;
         }
+        assert!(self.peeked.is_empty(), "S3: what was peeked is not read");
+        // The mark of an abort is set before it begins.
         if self.epoch.aborted.load(SeqCst) {
-            // The other side may have ended anywhere.
+            self.link.check(self.least);
             return Err(Aborted);
         }
-        assert!(self.head.is_empty() && self.peeked.is_empty(), "S1: half a frame");
-        self.link.check();
+        assert!(self.head.is_empty(), "S1: half a frame");
+        self.link.check(self.link.frames.load(SeqCst));
         Ok(())
     }
 

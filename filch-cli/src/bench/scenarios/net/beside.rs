@@ -10,7 +10,7 @@ use crate::bench::load::Figures;
 use crate::bench::machine::cores;
 use crate::bench::scenarios::Run;
 use crate::bench::servers::{
-    Computing, Filch, FilchEpoll, Server, Tokio, TokioBlocking, TokioRayon, Work,
+    Blocked, Computing, Filch, FilchEpoll, Server, Tokio, TokioBlocking, TokioRayon, Work,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -90,7 +90,7 @@ fn mixed<S: Computing>(load: Load) -> Vec<f64> {
     vec![figures.p50_us, figures.p99_us, figures.p999_us, ns as f64 / pieces.max(1) as f64]
 }
 
-fn hostage_io<S: Server>(load: Load) -> Vec<f64> {
+fn hostage_io<S: Blocked>(load: Load) -> Vec<f64> {
     let server = S::start(load.threads);
     let order = order(&server, load);
     let is_over = AtomicBool::new(false);

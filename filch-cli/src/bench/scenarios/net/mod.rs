@@ -12,7 +12,7 @@ mod beside;
 use super::{Entry, Load, Metric, Process, Run, WarmUp, Workers};
 use crate::bench::load::{Figures, Order, Pace, Place};
 use crate::bench::machine::{cores, pin};
-use crate::bench::servers::{Filch, FilchEpoll, Server, Tokio};
+use crate::bench::servers::{Compio, Filch, FilchEpoll, Server, Tokio};
 use std::time::Duration;
 
 /// Of a connection, where replies are small. Some pages, as the examples of all runtimes have it.
@@ -46,20 +46,20 @@ pub fn entries() -> Vec<Entry> {
             ..entry(
                 "echo_1",
                 "TCP echo of 64 B, 1 connection",
-                served!(self::echo_1 => Filch, FilchEpoll, Tokio),
+                served!(self::echo_1 => Filch, FilchEpoll, Tokio, Compio),
             )
         },
         entry(
             "echo_64",
             "TCP echo of 64 B, 64 connections, per request",
-            served!(self::echo_64 => Filch, FilchEpoll, Tokio),
+            served!(self::echo_64 => Filch, FilchEpoll, Tokio, Compio),
         ),
         Entry {
             workers: Workers::Fixed(1),
             ..entry(
                 "echo_1000",
                 "TCP echo of 64 B, 1,000 connections, per request",
-                served!(self::echo_1000 => Filch, FilchEpoll, Tokio),
+                served!(self::echo_1000 => Filch, FilchEpoll, Tokio, Compio),
             )
         },
         Entry {
@@ -67,13 +67,13 @@ pub fn entries() -> Vec<Entry> {
             ..entry(
                 "echo_pipelined",
                 "TCP echo of 1 KiB, 32 under way on each of 16 connections",
-                served!(self::echo_pipelined => Filch, FilchEpoll, Tokio),
+                served!(self::echo_pipelined => Filch, FilchEpoll, Tokio, Compio),
             )
         },
         entry(
             "churn",
             "connect, one echo of 64 B, close; 64 at a time, per connection",
-            served!(self::churn => Filch, FilchEpoll, Tokio),
+            served!(self::churn => Filch, FilchEpoll, Tokio, Compio),
         ),
     ];
     entries.extend(beside::entries());
