@@ -10,6 +10,7 @@ use std::{env, ffi::OsString, fmt, fs, io, path::Path, sync::Arc};
 use crate::{
     base::{
         cpus::{Machine, Within},
+        script::ScriptedRng,
         sim,
     },
     config::{
@@ -22,7 +23,7 @@ use crate::{
     io::engine::Closure,
     sched::{
         core::EventCore,
-        shared::{CoreFactory, Parts, Shared},
+        shared::{Birth, CoreFactory, Parts, Shared},
     },
     spawn::{Place, TaskBuilder},
     timer::Clock,
@@ -67,6 +68,7 @@ pub struct Builder {
     pub(crate) hooks: Hooks,
     clock: Clock,
     cores: Option<CoreFactory>,
+    script: Option<ScriptedRng>,
 }
 
 impl fmt::Debug for Builder {
@@ -92,6 +94,19 @@ impl Builder {
     /// ```
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
+        self
+    }
+
+    /// Sets choices that come in place of random ones.
+    ///
+    /// ```
+    /// let rng = filch::testkit::ScriptedRng::new();
+    /// let runtime = filch::Builder::new().workers(2).rng(rng).build()?;
+    /// assert_eq!(runtime.block_on(async { 1 }), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn rng(mut self, rng: ScriptedRng) -> Self {
+        self.script = Some(rng);
         self
     }
 
@@ -126,12 +141,13 @@ impl Builder {
     }
 
     /// What a runtime is made from, once the configuration is resolved.
-    pub(crate) fn into_parts(self, config: Config) -> Parts {
-        let clock = match (self.clock, sim::clock()) {
+    pub(crate) fn into_parts(self, config: Config, birth: Birth) -> Parts {
+        let Self { hooks, clock, cores, script, .. } = self;
+        let clock = match (clock, sim::clock()) {
             (Clock::Real, Some(simulated)) => Clock::Manual(simulated),
             (clock, _) => clock,
         };
-        Parts { config, hooks: self.hooks, clock, cores: self.cores, offload }
+        Parts { config, hooks, clock, cores, offload, birth, script }
     }
 }
 
@@ -216,6 +232,16 @@ impl Builder {
     /// such a file, and [`BuildError::Config`] for a parameter that makes no sense.
     pub fn resolve(&self) -> Result<Config, BuildError> {
         self.resolve_on(|variable| env::var_os(variable), &Machine::detect())
+    }
+
+    /// The same for a hive, whose worker counts are the program's.
+    pub(crate) fn resolve_hive(&self) -> Result<Config, BuildError> {
+        let mut config = self.resolve()?;
+        if !config.single_thread {
+            (config.io_workers, config.compute_workers) =
+                (self.config.io_workers, self.config.compute_workers);
+        }
+        Ok(config)
     }
 
     /// The same for a given environment and machine.

@@ -179,6 +179,14 @@ pub struct Config {
     /// Threads of the program that may be workers at the same time, by [`Handle::adopt`](crate::Handle::adopt);
     /// at most 1024. Default 0, *guessed*: a program that adopts says how often.
     pub adoptable_threads: usize,
+    /// Workers of each role that may be attached ([`Handle::attach`](crate::Handle::attach)) beyond those
+    /// that the runtime has from the start; at most 1024. Default `None`, *guessed*: 16 in a hive
+    /// ([`Builder::hive`](crate::Builder::hive)), none elsewhere. Each is a place that costs some kilobytes.
+    pub attachable_workers: Option<usize>,
+    /// Whether crews follow the load: when all workers of a role are busy and work waits, one more is attached,
+    /// as long as there is a place (`attachable_workers`); it leaves when it has had nothing to do for
+    /// `spare_keep_alive`. Default `false`, *guessed*.
+    pub elastic: bool,
     /// Threads that are no compute workers and may have others join in their `join`, `scope` or loop at
     /// the same time; at most 1024. Default 16, *guessed*. Any further one works alone.
     pub guest_threads: usize,
@@ -255,6 +263,8 @@ impl Default for Config {
             io_spares: 16,
             compute_spares: None,
             adoptable_threads: 0,
+            attachable_workers: None,
+            elastic: false,
             guest_threads: 16,
             spare_keep_alive: Duration::from_secs(1),
             blocking_threads: 64,

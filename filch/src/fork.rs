@@ -140,7 +140,8 @@ impl Drop for Call {
 /// How many threads the current runtime can bring to bear on a loop.
 pub(crate) fn width() -> usize {
     spawn::current(|shared, _, _| {
-        shared.config.compute_workers.max(1) + shared.config.adoptable_threads
+        let compute = &shared.lanes[shared.lanes.len() - 1];
+        compute.workers() + shared.config.adoptable_threads
     })
 }
 

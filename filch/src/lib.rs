@@ -107,6 +107,21 @@ mod cpu;
 mod adopt;
 
 #[cfg(not(loom))]
+mod post;
+
+#[cfg(not(loom))]
+pub mod worker;
+
+#[cfg(not(loom))]
+mod hive;
+
+#[cfg(not(loom))]
+mod pump;
+
+#[cfg(not(loom))]
+mod watch;
+
+#[cfg(not(loom))]
 pub mod par;
 
 pub mod graph;
@@ -251,15 +266,29 @@ pub use graph::{Graph, spawn_after};
 #[cfg(not(loom))]
 pub use group::{Group, GroupFuture, group};
 #[cfg(not(loom))]
+pub use hive::Detach;
+#[cfg(not(loom))]
 pub use observe::Counts;
 #[cfg(not(loom))]
 pub use pipeline::Pipeline;
+#[cfg(not(loom))]
+pub use post::{PostError, PostRefusal};
+#[cfg(not(loom))]
+pub use pump::Pump;
 #[cfg(not(loom))]
 pub use runtime::{Description, Handle, LaneSnapshot, Runtime, Snapshot, WorkerSnapshot};
 #[cfg(not(loom))]
 pub use sched::blockers::BlockingSnapshot;
 #[cfg(not(loom))]
-pub use sched::core::EventCore;
+pub use sched::core::{EventCore, EventSource, SourceId, SourceKind};
+#[cfg(not(loom))]
+pub use sched::leave::DetachError;
+#[cfg(all(unix, not(loom)))]
+pub use sched::poll::{FdEvent, FdSource, Interest, PollCore};
+#[cfg(not(loom))]
+pub use sched::pump::Pumped;
+#[cfg(not(loom))]
+pub use sched::roster::{AttachError, NewWorker, WorkerId, WorkerState, WorkerStatus};
 #[cfg(not(loom))]
 pub use sched::shutdown::{Shutdown, ShutdownReport, TaskInfo, TaskState};
 #[cfg(not(loom))]
@@ -279,3 +308,5 @@ pub use task::join::{JoinError, JoinHandle, Outcome};
 pub use task::state::Priority;
 #[cfg(not(loom))]
 pub use wait::{Waitable, wait, wait_all, wait_all_async, wait_async};
+#[cfg(not(loom))]
+pub use watch::{WatchError, WatchRefusal, Watcher};

@@ -15,7 +15,7 @@ use crate::config::{Config, Role};
 use crate::error::BuildError;
 use crate::observe::Counts;
 use crate::sched::blockers::BlockingSnapshot;
-use crate::sched::shared::{Shared, lock};
+use crate::sched::shared::{Birth, Shared, lock};
 use crate::sched::shutdown::{Shutdown, ShutdownReport, TaskInfo};
 use crate::sched::start;
 use crate::spawn::{Place, TaskBuilder};
@@ -41,9 +41,11 @@ pub struct Runtime {
     state: State,
 }
 
-/// Whether the threads still run.
+/// Whether the threads run.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
+    /// Nobody runs it yet.
+    Waiting,
     Running,
     Ended,
 }
@@ -80,8 +82,14 @@ impl Builder {
 
     /// As `build`, with a configuration that was resolved before.
     pub(crate) fn build_resolved(self, config: Config) -> Result<Runtime, BuildError> {
-        let shared = start::start(self.into_parts(config))?;
+        let shared = start::start(self.into_parts(config, Birth::Started))?;
         Ok(Runtime { handle: Handle(shared), state: State::Running })
+    }
+
+    /// A runtime that waits for somebody to run it.
+    pub(crate) fn build_waiting(self, config: Config) -> Result<Runtime, BuildError> {
+        let shared = start::start(self.into_parts(config, Birth::Waiting))?;
+        Ok(Runtime { handle: Handle(shared), state: State::Waiting })
     }
 }
 
@@ -151,8 +159,18 @@ impl Runtime {
     #[track_caller]
     pub fn shutdown(mut self, how: Shutdown) -> ShutdownReport {
         self.refuse_from_inside();
+        match std::mem::replace(&mut self.state, State::Ended) {
+            State::Waiting => self.handle.0.end_unrun(how),
+            State::Running | State::Ended => self.handle.0.shut_down(how),
+        }
+    }
+
+    /// Leaves the end to the caller.
+    #[track_caller]
+    pub(crate) fn into_shared(mut self) -> Arc<Shared> {
+        self.refuse_from_inside();
         self.state = State::Ended;
-        self.handle.0.shut_down(how)
+        self.handle.0.clone()
     }
 
     #[track_caller]
@@ -189,7 +207,10 @@ impl Drop for Runtime {
         } else {
             self.refuse_from_inside();
         }
-        self.handle.0.shut_down(Shutdown::Abort);
+        match self.state {
+            State::Waiting => self.handle.0.end_unrun(Shutdown::Abort),
+            State::Running | State::Ended => self.handle.0.shut_down(Shutdown::Abort),
+        };
     }
 }
 
@@ -208,6 +229,14 @@ impl fmt::Debug for Handle {
 impl Handle {
     pub(crate) fn shared(&self) -> &Shared {
         &self.0
+    }
+
+    pub(crate) fn arc(&self) -> &Arc<Shared> {
+        &self.0
+    }
+
+    pub(crate) fn of(shared: Arc<Shared>) -> Self {
+        Self(shared)
     }
 
     /// The runtime that a spawn here would use: that of the running task, else the default.
@@ -374,6 +403,7 @@ impl Handle {
             queued: slot.ring.len() + slot.deque.len(),
             in_task: slot.is_in_task(),
             blocked: slot.is_out(),
+            timers: shared.timers_of(slot),
             counts: slot.counters.read(),
         });
         Snapshot {
@@ -476,6 +506,8 @@ pub struct WorkerSnapshot {
     pub in_task: bool,
     /// Whether it waits inside a task, and is replaced.
     pub blocked: bool,
+    /// Timers that it looks after; those of delayed posts are counted when the post returns.
+    pub timers: usize,
     /// What it did.
     pub counts: Counts,
 }

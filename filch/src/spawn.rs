@@ -3,6 +3,7 @@
 //! P1. A task takes a unit of its group before it has a cell, and keeps it until its body is gone.
 //! P2. Who spawns from inside a task or a `block_on` is a member and always admitted; who spawns
 //!     from outside is admitted while the runtime is open, else gets the body back.
+//! P3. A runtime without a worker of the role (a hive that was given none) takes no such task.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,9 +20,9 @@ use crate::sched::shared::{Phase, Shared};
 use crate::sched::worker::Worker;
 use crate::task::body::{BlockingBody, Body, Cell, FutureBody, JobBody, PinnedFuture};
 use crate::task::group::{Group, GroupRef};
-use crate::task::header::{Birth, Meta, Ran, RawTask, TaskId};
+use crate::task::header::{Birth, Kind, Meta, Ran, RawTask, TaskId};
 use crate::task::join::JoinHandle;
-use crate::task::state::{Priority, Start, State};
+use crate::task::state::{Priority, Sight, Start, State};
 use crate::task::waker::cancel_task;
 use crate::task::{budget, context};
 
@@ -398,7 +399,7 @@ impl TaskBuilder {
 
     /// Has `create` make a task of the body in the group that the description names, which has given it a
     /// unit; or hands the body back.
-    pub(crate) fn try_create<B, R>(
+    pub(crate) fn try_create<B: Body, R>(
         self,
         body: B,
         site: &'static Location<'static>,
@@ -408,7 +409,7 @@ impl TaskBuilder {
         let order = Order { meta: (site, name), priority };
         match place {
             Place::Current => current(|shared, group, member| {
-                if admit(shared, group, member) {
+                if runs::<B>(shared) && admit(shared, group, member) {
                     Ok(create(shared, group, body, order))
                 } else {
                     Err(body)
@@ -416,7 +417,7 @@ impl TaskBuilder {
             }),
             Place::Runtime(handle) => {
                 let shared = handle.shared();
-                if admit(shared, &shared.root, Member::No) {
+                if runs::<B>(shared) && admit(shared, &shared.root, Member::No) {
                     Ok(create(shared, &shared.root, body, order))
                 } else {
                     Err(body)
@@ -429,6 +430,11 @@ impl TaskBuilder {
                 // The task may end, and its runtime with it, before `create` returns (D2).
                 // SAFETY: the unit just taken keeps the runtime (S1).
                 let shared = unsafe { Shared::to_arc(group.home().shared.cast()) };
+                if !runs::<B>(&shared) {
+                    // SAFETY: the unit that was just taken.
+                    unsafe { Group::leave(Arc::as_ptr(&group)) };
+                    return Err(body);
+                }
                 Ok(create(&shared, &group, body, order))
             }
         }
@@ -444,6 +450,16 @@ pub(crate) struct Order {
 impl Order {
     pub(crate) fn plain(site: &'static Location<'static>) -> Self {
         Self { meta: (site, None), priority: Priority::Normal }
+    }
+
+    #[inline]
+    fn birth(self, group: &Group, word: u64) -> Birth {
+        Birth {
+            group: std::ptr::from_ref(group),
+            id: context::with(|cx| cx.fresh_id()),
+            meta: Meta::new(self.meta.0, self.meta.1),
+            word,
+        }
     }
 }
 
@@ -476,6 +492,15 @@ pub(crate) fn current<R>(f: impl FnOnce(&Shared, &Group, Member) -> R) -> R {
     }
 }
 
+/// Whether the runtime has a worker for such a task (P3).
+#[inline]
+fn runs<B: Body>(shared: &Shared) -> bool {
+    match B::KIND {
+        Kind::Future | Kind::Job => shared.lane_of(B::KIND).attached() > 0,
+        Kind::Pinned | Kind::Posted | Kind::Blocking => true,
+    }
+}
+
 /// Takes a unit for a new task (P1, P2).
 pub(crate) fn admit(shared: &Shared, group: &Group, member: Member) -> bool {
     match member {
@@ -496,6 +521,24 @@ pub(crate) fn create<B: Body>(
 ) -> JoinHandle<B::Output> {
     // SAFETY: used within this call only.
     let worker = unsafe { Worker::of_runtime(shared) };
+    let handle = create_with(shared, worker, group, body, order);
+    match worker {
+        Some(worker) => worker.accept(handle.raw()),
+        None => shared.inject(handle.raw()),
+    }
+    handle
+}
+
+/// Makes the task, whose entry the caller pushes. The group has given it a unit; `worker` is that of this
+/// thread.
+#[inline]
+pub(crate) fn create_with<B: Body>(
+    shared: &Shared,
+    worker: Option<&Worker>,
+    group: &Group,
+    body: B,
+    order: Order,
+) -> JoinHandle<B::Output> {
     let word = State::initial(order.priority, shared.now_ms());
     let handle = write(shared, worker, group, body, (order, word));
     let task = handle.raw();
@@ -506,11 +549,22 @@ pub(crate) fn create<B: Body>(
     if shared.phase() >= Phase::Aborting {
         handle.cancel();
     }
-    match worker {
-        Some(worker) => worker.accept(task),
-        None => shared.inject(task),
-    }
     handle
+}
+
+/// As `create_with`, a task of normal priority without a handle, in the runtime's own group.
+#[inline]
+pub(crate) fn create_unowned<B: Body>(
+    shared: &Shared,
+    worker: Option<&Worker>,
+    body: B,
+    order: Order,
+) -> RawTask {
+    debug_assert!(!shared.root.is_tracked(), "lists refer to tasks by their handles");
+    let word = State::unowned(Sight::Visible, shared.now_ms());
+    let cell = alloc(shared, worker, const { CellLayout::of::<Cell<B>>() });
+    // SAFETY: the cell is fresh and made for this type; the group has given a unit.
+    unsafe { Cell::<B>::create(cell, order.birth(&shared.root, word), body) }
 }
 
 /// As `create`, of a job that is not queued before somebody wakes it.
@@ -544,12 +598,7 @@ fn write<B: Body>(
     (order, word): (Order, u64),
 ) -> JoinHandle<B::Output> {
     let cell = alloc(shared, worker, const { CellLayout::of::<Cell<B>>() });
-    let birth = Birth {
-        group: std::ptr::from_ref(group),
-        id: context::with(|cx| cx.fresh_id()),
-        meta: Meta::new(order.meta.0, order.meta.1),
-        word,
-    };
+    let birth = order.birth(group, word);
     // SAFETY: the cell is fresh and made for this type; the group has given a unit.
     let task = unsafe { Cell::<B>::create(cell, birth, body) };
     // SAFETY: the handle's reference is the second of the first word.

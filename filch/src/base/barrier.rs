@@ -121,6 +121,7 @@ pub(crate) fn set_light_is_slow(slow: bool) {
 }
 
 /// The rare half where its partner is known to pay a real fence too. Nothing but a fence then.
+#[cfg_attr(filch_locked_queues, expect(dead_code, reason = "locks need no barrier"))]
 pub(crate) fn heavy_or_fence(partner_pays: bool) {
     if partner_pays {
         sim::point();

@@ -62,6 +62,10 @@ setters! {
     compute_spares: usize, 4 => Some(4);
     /// Sets how many threads of the program may be adopted at the same time.
     adoptable_threads: usize, 2 => 2;
+    /// Sets how many workers of each role may be attached beyond those of the start.
+    attachable_workers: usize, 4 => Some(4);
+    /// Chooses whether crews follow the load.
+    elastic: bool, true => true;
     /// Sets how many threads that are no compute workers may have others join in at the same time.
     guest_threads: usize, 4 => 4;
     /// Sets how long an idle spare waits before its thread ends.

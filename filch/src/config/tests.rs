@@ -44,6 +44,7 @@ fn nonsense_in_any_field_is_refused_by_name() {
         ("io_spares", &[|c| c.io_spares = 40_000]),
         ("compute_spares", &[|c| c.compute_spares = Some(40_000)]),
         ("adoptable_threads", &[|c| c.adoptable_threads = 1025]),
+        ("attachable_workers", &[|c| c.attachable_workers = Some(1025)]),
         ("guest_threads", &[|c| c.guest_threads = 1025]),
         (
             "spare_keep_alive",

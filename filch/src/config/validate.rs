@@ -87,6 +87,9 @@ impl Config {
             between("compute_spares", spares, 0, THREADS)?;
         }
         between("adoptable_threads", self.adoptable_threads, 0, GUESTS)?;
+        if let Some(workers) = self.attachable_workers {
+            between("attachable_workers", workers, 0, GUESTS)?;
+        }
         between("guest_threads", self.guest_threads, 0, GUESTS)?;
         positive_up_to("spare_keep_alive", self.spare_keep_alive, KEEP_ALIVE)?;
         between("blocking_threads", self.blocking_threads, 1, THREADS)?;

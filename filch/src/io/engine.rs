@@ -3,7 +3,7 @@
 //! G1. All drivers of a runtime are of one kind, the first of the chain that the kernel grants. It is
 //!     found when it is first needed, or at the start if the program forces it.
 //! G2. An operation goes to the driver of the thread it is started on. Started on any other thread,
-//!     or if that driver cannot be opened, it goes to a regular worker's, in turn.
+//!     or if that driver cannot be opened, it goes to that of a regular worker that is there, in turn.
 //!     One exception keeps together what few threads can serve: where another regular driver has more
 //!     in flight, and its owner is about to visit it and not overloaded, the operation goes there. So a
 //!     worker that had to help leaves nothing behind for which it would be woken from then on.
@@ -11,23 +11,27 @@
 //! G4. The engine outlives the runtime as long as a descriptor refers to it; its drivers are closed
 //!     then, and everything is refused.
 //!
+//! G5. A worker that leaves shuts its driver first, so nothing is started there any more; then what is
+//!     registered moves to another driver, under the lock of moves; then the driver is ended, which moves
+//!     what is in flight. Who forgets a descriptor meanwhile waits, and finds where it is.
+//!
 //! Not here: threads. What runs where is known by `sched`, which lends two functions (`Hooks`).
 
 use std::fmt;
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::task::Waker;
 
 use super::buffers::Pool;
 use super::driver::{Caller, Cancel, Driver, Kind, Performer, Refused};
 use super::epoll::SourceKey;
 use super::files::Abilities;
-use super::readiness::Readiness;
+use super::readiness::{News, Readiness};
 use super::request::Request;
 use super::slots::{Completion, Dispose, Key, Late, Next, Polled};
 use super::uring::{Mode, Uring};
-use crate::base::shim::{AtomicUsize, OnceLock, Ordering};
+use crate::base::shim::{AtomicBool, AtomicUsize, OnceLock, Ordering};
 use crate::base::sim;
 
 /// A closure that may block.
@@ -45,6 +49,10 @@ pub(crate) struct Engine {
     drivers: Box<[Arc<Driver>]>,
     /// Drivers of regular workers come first.
     regular: usize,
+    /// Which of those have a worker that looks after them. A guess: a driver that is shut refuses (G5).
+    manned: Box<[AtomicBool]>,
+    /// G5: written to by who moves descriptors.
+    moves: RwLock<()>,
     /// What to try, best first; empty if there is nothing to drive (an event core of the user's).
     chain: Vec<Kind>,
     found: OnceLock<Found>,
@@ -91,14 +99,19 @@ pub(crate) struct Ticket {
 
 /// A descriptor that is registered with an epoll descriptor (E1 of `epoll`).
 pub(crate) struct Source {
+    /// It knows the place (G5).
     pub(crate) readiness: Arc<Readiness>,
-    driver: usize,
-    key: SourceKey,
 }
 
 /// What a runtime's end leaves to say.
 fn ended() -> io::Error {
     io::Error::other("the runtime that drives this has ended")
+}
+
+/// What there is to say where no worker drives I/O.
+fn nobody() -> io::Error {
+    let text = "no worker of the runtime drives I/O: it has none yet, or theirs are the program's event cores";
+    io::Error::new(io::ErrorKind::Unsupported, text)
 }
 
 impl From<Refused> for io::Error {
@@ -124,7 +137,49 @@ impl Engine {
         let epoch = sim::now();
         let drivers = (0..drivers).map(|_| Arc::new(Driver::new(epoch))).collect();
         let (found, turn) = (OnceLock::new(), AtomicUsize::new(0));
-        Arc::new(Self { drivers, regular, chain, found, turn, hooks })
+        let manned = (0..regular).map(|_| AtomicBool::new(false)).collect();
+        let moves = RwLock::new(());
+        Arc::new(Self { drivers, regular, manned, moves, chain, found, turn, hooks })
+    }
+
+    /// A worker looks after this driver from now on.
+    pub(crate) fn man(&self, driver: usize) {
+        self.drivers[driver].admit();
+        // ORDERING: Relaxed, a guess (G5).
+        self.manned[driver].store(true, Ordering::Relaxed);
+    }
+
+    /// The worker that looks after this driver leaves: operations and descriptors go elsewhere (G5). The
+    /// caller is its thread, and ends the driver next.
+    pub(crate) fn unman(&self, driver: usize) {
+        // ORDERING: Relaxed, a guess (G5).
+        self.manned[driver].store(false, Ordering::Relaxed);
+        self.drivers[driver].refuse();
+        let _moving = self.moves.write().unwrap_or_else(PoisonError::into_inner);
+        for (fd, readiness) in self.drivers[driver].take_sources() {
+            if let Err(error) = self.place_source(None, fd, &readiness) {
+                // Whoever uses it hears that nothing drives it, as at the end of the runtime.
+                readiness.set_place(None);
+                let mut woken = Vec::new();
+                readiness.tell(News::CLOSED, &mut woken);
+                woken.into_iter().for_each(Waker::wake);
+                debug_assert!(error.kind() != io::ErrorKind::InvalidInput, "{error}");
+            }
+        }
+    }
+
+    /// The regular drivers that somebody looks after.
+    fn manned(&self) -> impl Iterator<Item = usize> + Clone {
+        // ORDERING: Relaxed, a guess (G5).
+        (0..self.regular).filter(|&driver| self.manned[driver].load(Ordering::Relaxed))
+    }
+
+    /// The same, from another one on each time (G2).
+    fn manned_in_turn(&self) -> impl Iterator<Item = usize> {
+        let count = self.manned().count();
+        // ORDERING: Relaxed, a turn publishes nothing.
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        self.manned().cycle().skip(turn % count.max(1)).take(count)
     }
 
     pub(crate) fn driver(&self, index: usize) -> &Arc<Driver> {
@@ -213,17 +268,11 @@ impl Engine {
         self.here().is_some_and(|own| self.drivers[own].is_crowded())
     }
 
-    /// A regular driver, each in turn (G2).
-    fn next_regular(&self) -> usize {
-        // ORDERING: Relaxed, a turn publishes nothing.
-        self.turn.fetch_add(1, Ordering::Relaxed) % self.regular
-    }
-
     /// The regular driver that has most in flight, if that is not this thread's own and its owner is
     /// ready for more (G2).
     fn main(&self, own: usize) -> Option<usize> {
         let load = |index: usize| (self.drivers[index].load(), usize::MAX - index);
-        let main = (0..self.regular).max_by_key(|&index| load(index))?;
+        let main = self.manned().max_by_key(|&index| load(index))?;
         (load(main) > load(own) && self.drivers[main].is_ready()).then_some(main)
     }
 
@@ -243,15 +292,14 @@ impl Engine {
                 return Ok((own, started));
             }
         }
-        let mut refused = Refused::Closed;
-        for _ in 0..self.regular {
-            let other = self.next_regular();
+        let mut refused = None;
+        for other in self.manned_in_turn() {
             match start(&self.drivers[other], Caller::Other, kind) {
                 Ok(started) => return Ok((other, started)),
-                Err(error) => refused = error,
+                Err(error) => refused = Some(error),
             }
         }
-        Err(refused.into())
+        Err(refused.map_or_else(nobody, io::Error::from))
     }
 
     /// Starts an operation; `waker` is woken when it is over.
@@ -391,14 +439,39 @@ impl Engine {
         let readiness = Arc::new(Readiness::new());
         let own = self.here().filter(|&own| own < self.regular);
         let own = own.map(|own| self.main(own).unwrap_or(own));
-        let driver = own.unwrap_or_else(|| self.next_regular());
-        let key = self.drivers[driver].add_source(fd, readiness.clone())?;
-        Ok(Source { readiness, driver, key })
+        // G5: the place is known before anybody moves it.
+        let _stays = self.moves.read().unwrap_or_else(PoisonError::into_inner);
+        self.place_source(own, fd, &readiness)?;
+        Ok(Source { readiness })
+    }
+
+    /// Registers it with a driver that takes it, if it can be `first`.
+    fn place_source(
+        &self,
+        first: Option<usize>,
+        fd: RawFd,
+        readiness: &Arc<Readiness>,
+    ) -> io::Result<()> {
+        let mut refused = None;
+        for driver in first.into_iter().chain(self.manned_in_turn()) {
+            match self.drivers[driver].add_source(fd, readiness.clone()) {
+                Ok(key) => {
+                    readiness.set_place(Some((driver, key.0)));
+                    return Ok(());
+                }
+                Err(Refused::Closed) => refused = Some(Refused::Closed),
+                Err(Refused::Failed(error)) => return Err(error),
+            }
+        }
+        Err(refused.map_or_else(nobody, io::Error::from))
     }
 
     /// Forgets a descriptor, which is still open.
     pub(crate) fn unregister(&self, fd: RawFd, source: &Source) {
-        self.drivers[source.driver].remove_source(fd, source.key);
+        let _stays = self.moves.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some((driver, key)) = source.readiness.place() {
+            self.drivers[driver].remove_source(fd, SourceKey(key));
+        }
     }
 }
 

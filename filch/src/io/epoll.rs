@@ -1,7 +1,7 @@
 //! The epoll descriptor of one I/O worker: what is used where the kernel refuses rings.
 //!
 //! E1. A descriptor is registered once, for both directions, edge-triggered, with one driver of the
-//!     runtime; it stays there until it is closed.
+//!     runtime; it stays there until it is closed, or until the driver's worker leaves.
 //! E2. An event names its source by key, index and generation: one that comes late for a source that is
 //!     gone finds nothing.
 //! E3. The eventfd is one more source, never read: each write is an edge.
@@ -30,15 +30,22 @@ const WAKE: u64 = u64::MAX;
 
 pub(crate) struct Epoll {
     fd: OwnedFd,
-    sources: Slab<(u32, Arc<Readiness>)>,
+    sources: Slab<Source>,
     next_generation: u32,
     /// Events that were not told yet, without the eventfd's.
     waiting: Waiting<libc::epoll_event>,
 }
 
+/// A registered descriptor.
+struct Source {
+    generation: u32,
+    fd: RawFd,
+    readiness: Arc<Readiness>,
+}
+
 /// Names a source of one driver (E2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SourceKey(u64);
+pub(crate) struct SourceKey(pub(crate) u64);
 
 /// What a wait has brought.
 pub(crate) type Events = Vec<libc::epoll_event>;
@@ -79,7 +86,7 @@ impl Epoll {
     pub(crate) fn add(&mut self, fd: RawFd, readiness: Arc<Readiness>) -> io::Result<SourceKey> {
         let generation = self.next_generation;
         self.next_generation = generation.wrapping_add(1);
-        let index = self.sources.insert((generation, readiness));
+        let index = self.sources.insert(Source { generation, fd, readiness });
         let data = u64::from(generation) << 32 | index as u64;
         let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLPRI;
         if let Err(error) = self.control(libc::EPOLL_CTL_ADD, fd, events, data) {
@@ -95,13 +102,13 @@ impl Epoll {
         // A descriptor that was duplicated would go on telling; the answer does not matter.
         let _ = self.control(libc::EPOLL_CTL_DEL, fd, 0, 0);
         let index = self.find(key.0)?;
-        Some(self.sources.remove(index).1)
+        Some(self.sources.remove(index).readiness)
     }
 
     fn find(&self, data: u64) -> Option<usize> {
         let index = data as u32 as usize;
-        let (generation, _) = self.sources.get(index)?;
-        (u64::from(*generation) == data >> 32).then_some(index)
+        let source = self.sources.get(index)?;
+        (u64::from(source.generation) == data >> 32).then_some(index)
     }
 
     /// Whether events wait to be told.
@@ -118,7 +125,7 @@ impl Epoll {
         waiting.take(room, |event| {
             let (data, bits) = (event.u64, event.events as i32);
             if let Some(index) = self.find(data) {
-                self.sources[index].1.tell(news(bits), woken);
+                self.sources[index].readiness.tell(news(bits), woken);
             }
         });
         self.waiting = waiting;
@@ -126,9 +133,19 @@ impl Epoll {
 
     /// Tells every source that the driver has ended.
     pub(crate) fn close(&mut self, woken: &mut Vec<Waker>) {
-        for (_, (_, readiness)) in &self.sources {
-            readiness.tell(News::CLOSED, woken);
+        for (_, source) in &self.sources {
+            source.readiness.tell(News::CLOSED, woken);
         }
+    }
+
+    /// Forgets all sources, which are to be registered elsewhere.
+    pub(crate) fn take_all(&mut self) -> Vec<(RawFd, Arc<Readiness>)> {
+        let sources: Vec<Source> = self.sources.drain().collect();
+        for source in &sources {
+            // As in `remove`.
+            let _ = self.control(libc::EPOLL_CTL_DEL, source.fd, 0, 0);
+        }
+        sources.into_iter().map(|source| (source.fd, source.readiness)).collect()
     }
 }
 

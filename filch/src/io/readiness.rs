@@ -19,7 +19,7 @@
 use std::sync::PoisonError;
 use std::task::Waker;
 
-use crate::base::shim::{AtomicU32, Mutex, Ordering};
+use crate::base::shim::{AtomicU32, AtomicU64, Mutex, Ordering};
 
 #[cfg(all(test, loom))]
 mod model;
@@ -105,8 +105,15 @@ pub(crate) struct Seen(u32);
 #[repr(align(64))]
 pub(crate) struct Readiness {
     word: AtomicU32,
+    /// The driver that the descriptor is registered with, or `NOWHERE`, and its key there. Written and read
+    /// under the lock of moves (G5 of `engine`).
+    driver: AtomicU32,
+    key: AtomicU64,
     waiters: Mutex<Waiters>,
 }
+
+/// No driver.
+const NOWHERE: u32 = u32::MAX;
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Readiness>() == 64);
@@ -158,7 +165,28 @@ impl Waiters {
 impl Readiness {
     /// D1.
     pub(crate) fn new() -> Self {
-        Self { word: AtomicU32::new(READ | WRITE), waiters: Mutex::new(Waiters::default()) }
+        Self {
+            word: AtomicU32::new(READ | WRITE),
+            driver: AtomicU32::new(NOWHERE),
+            key: AtomicU64::new(0),
+            waiters: Mutex::new(Waiters::default()),
+        }
+    }
+
+    pub(crate) fn set_place(&self, place: Option<(usize, u64)>) {
+        let (driver, key) = place.map_or((NOWHERE, 0), |(driver, key)| (driver as u32, key));
+        // ORDERING: Relaxed, the lock of moves orders it.
+        self.driver.store(driver, Ordering::Relaxed);
+        // ORDERING: as above.
+        self.key.store(key, Ordering::Relaxed);
+    }
+
+    pub(crate) fn place(&self) -> Option<(usize, u64)> {
+        // ORDERING: Relaxed, the lock of moves orders it.
+        let driver = self.driver.load(Ordering::Relaxed);
+        // ORDERING: as above.
+        let key = self.key.load(Ordering::Relaxed);
+        (driver != NOWHERE).then_some((driver as usize, key))
     }
 
     pub(crate) fn look(&self, direction: Direction) -> Look {

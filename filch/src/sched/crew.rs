@@ -10,8 +10,12 @@
 //! C2. A slot is in exactly one place: occupied, standing by, being left, or vacant.
 //! C3. Spares are bounded by the slots; beyond that the wait goes on without one, and is counted.
 //!
-//! Not here: how threads start (`start`).
+//! C4. The size of the crew changes under the same lock, when a regular worker comes or goes. A crew
+//!     without anybody is not short: nobody is missing.
+//!
+//! Not here: how threads start (`start`), who is attached (`roster`).
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::shared::{Lane, Shared, lock};
@@ -19,7 +23,8 @@ use crate::base::shim::{AtomicUsize, Mutex, Ordering};
 use crate::idle::Idle;
 
 pub(crate) struct Crew {
-    workers: usize,
+    /// How many should be at work: the regular workers. Written under the lock (C4).
+    workers: AtomicUsize,
     inner: Mutex<Inner>,
     /// A copy of `Inner`'s, for a look without the lock.
     active: AtomicUsize,
@@ -52,24 +57,46 @@ pub(crate) enum Summons {
 }
 
 impl Crew {
-    pub(crate) fn new(
-        start: usize,
-        workers: usize,
-        spares: usize,
-        tells: Option<Arc<Idle>>,
-    ) -> Self {
+    /// A crew of nobody, with the slots of its spares.
+    pub(crate) fn new(spares: Range<usize>, tells: Option<Arc<Idle>>) -> Self {
         Self {
-            workers,
+            workers: AtomicUsize::new(0),
             inner: Mutex::new(Inner {
-                active: workers,
+                active: 0,
                 tells,
                 told: false,
                 standby: Vec::new(),
-                vacant: (start + workers..start + workers + spares).rev().collect(),
+                vacant: spares.rev().collect(),
             }),
-            active: AtomicUsize::new(workers),
+            active: AtomicUsize::new(0),
             stuck: AtomicUsize::new(0),
         }
+    }
+
+    /// A regular worker begins (C4).
+    pub(crate) fn enlist(&self) {
+        let mut inner = lock(&self.inner);
+        inner.active += 1;
+        self.resize(self.workers() + 1);
+        self.copy(&mut inner);
+    }
+
+    /// A regular worker, which is at work, leaves for good (C4).
+    pub(crate) fn dismiss(&self) {
+        let mut inner = lock(&self.inner);
+        inner.active -= 1;
+        self.resize(self.workers() - 1);
+        self.copy(&mut inner);
+    }
+
+    fn resize(&self, workers: usize) {
+        // ORDERING: Relaxed, as `active`: a copy for guesses.
+        self.workers.store(workers, Ordering::Relaxed);
+    }
+
+    fn workers(&self) -> usize {
+        // ORDERING: Relaxed, a guess; decisions are made under the lock.
+        self.workers.load(Ordering::Relaxed)
     }
 
     /// How many threads make progress.
@@ -82,13 +109,15 @@ impl Crew {
 
     /// Whether ready work should have a spare: somebody blocks, or everybody is stuck.
     pub(crate) fn is_short(&self) -> bool {
+        let workers = self.workers();
         // ORDERING: Relaxed, a guess; `summon` decides under the lock.
-        self.active.load(Ordering::Relaxed) < self.workers || self.effective() == 0
+        let missing = self.active.load(Ordering::Relaxed) < workers;
+        workers > 0 && (missing || self.effective() == 0)
     }
 
     /// Whether more are at work than there should be.
     pub(crate) fn is_surplus(&self) -> bool {
-        self.effective() > self.workers
+        self.effective() > self.workers()
     }
 
     /// The sentry's count of workers that are stuck in a task.
@@ -173,7 +202,7 @@ impl Crew {
     /// Whether everybody blocks.
     pub(crate) fn is_empty(&self) -> bool {
         // ORDERING: Relaxed, a guess; `summon` decides under the lock.
-        self.active.load(Ordering::Relaxed) == 0
+        self.active.load(Ordering::Relaxed) == 0 && self.workers() > 0
     }
 
     /// A summoned thread could not start.
@@ -189,7 +218,7 @@ impl Crew {
         // ORDERING: Relaxed, a copy for guesses; decisions are made under the lock.
         self.active.store(inner.active, Ordering::Relaxed);
         let spare = !inner.standby.is_empty() || !inner.vacant.is_empty();
-        let short = inner.active < self.workers && spare;
+        let short = inner.active < self.workers() && spare;
         if let Some(idle) = &inner.tells
             && short != inner.told
         {
@@ -226,9 +255,29 @@ impl Shared {
 mod tests {
     use super::*;
 
+    fn crew(workers: usize, spares: usize) -> Crew {
+        let crew = Crew::new(workers..workers + spares, None);
+        (0..workers).for_each(|_| crew.enlist());
+        crew
+    }
+
+    #[test]
+    fn a_crew_of_nobody_is_not_short_and_a_smaller_one_needs_fewer() {
+        let crew = crew(0, 1);
+        assert_eq!(crew.summon(), Summons::Nobody);
+        crew.enlist();
+        crew.enlist();
+        crew.goes_out();
+        assert_eq!(crew.summon(), Summons::Vacant(0));
+        crew.dismiss();
+        assert!(!crew.is_surplus(), "one of one is out, the spare is at work");
+        crew.comes_back();
+        assert!(crew.is_surplus() && crew.stand_by(0));
+    }
+
     #[test]
     fn a_spare_comes_for_one_that_blocks_and_stands_by_when_it_is_back() {
-        let crew = Crew::new(0, 2, 1, None);
+        let crew = crew(2, 1);
         assert_eq!(crew.summon(), Summons::Nobody);
         crew.goes_out();
         assert_eq!(crew.summon(), Summons::Vacant(2));
@@ -245,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_retired_spare_leaves_its_slot_to_the_next() {
-        let crew = Crew::new(0, 1, 1, None);
+        let crew = crew(1, 1);
         crew.goes_out();
         assert_eq!(crew.summon(), Summons::Vacant(1));
         crew.comes_back();
@@ -259,7 +308,7 @@ mod tests {
 
     #[test]
     fn stuck_workers_call_a_spare_only_when_all_are() {
-        let crew = Crew::new(0, 2, 2, None);
+        let crew = crew(2, 2);
         crew.set_stuck(1);
         assert_eq!(crew.summon(), Summons::Nobody);
         crew.set_stuck(2);

@@ -1,9 +1,11 @@
 //! How I/O reaches the workers: the engine's drivers as event cores, and what the engine borrows.
 //!
 //! A1. Driver *i* of the engine belongs to slot *i* of the I/O lane, spares included. Its slot's thread
-//!     parks in it, unless the program brought event cores of its own: then nothing drives I/O.
+//!     parks in it, unless the program brought an event core of its own for it: then that worker drives no
+//!     I/O, and what is started on it goes to others.
 //! A2. The thread of a slot ends its driver before it leaves: for good when the runtime stops, or by
-//!     evacuation when a spare is not needed any more. So no thread ends with operations in flight.
+//!     evacuation when a spare is not needed any more or a regular worker is detached. So no thread ends
+//!     with operations in flight.
 //! A3. While a worker has operations in flight and is awake, the sentry watches, because completions
 //!     depend on it.
 //! A4. A regular worker without work looks after a neighbour that has been inside one task for a while,
@@ -15,7 +17,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::core::{EventCore, ParkCore};
-use super::shared::{CoreFactory, Lane, Shared, Slot};
+use super::shared::{CoreFactory, Lane, Phase, Shared, Slot};
 use super::worker::Worker;
 use crate::base::shim::Ordering;
 use crate::config::{Config, IoBackend};
@@ -98,7 +100,7 @@ pub(super) fn make_engine(
         }
     };
     let hooks = Hooks { here, offload: Box::new(offload) };
-    Engine::new(lane.staff, lane.workers, chain, hooks)
+    Engine::new(lane.staff, lane.seats, chain, hooks)
 }
 
 /// What to try, best first.
@@ -125,7 +127,7 @@ pub(super) fn core_of(engine: &Engine, lane: usize, index: usize) -> Box<dyn Eve
 fn here(engine: &Engine) -> Option<usize> {
     // SAFETY: used within this call only.
     let worker = unsafe { Worker::current() }?;
-    if !worker.runs_futures() || !std::ptr::eq(&*worker.shared().engine, engine) {
+    if !worker.has_driver() || !std::ptr::eq(&*worker.shared().engine, engine) {
         return None;
     }
     // A3.
@@ -134,6 +136,14 @@ fn here(engine: &Engine) -> Option<usize> {
 }
 
 impl Shared {
+    /// Has what is in flight and registered at a driver move to others; its worker leaves. The caller is
+    /// that worker's thread, or it has none.
+    pub(super) fn close_driver(&self, driver: usize) {
+        self.engine.unman(driver);
+        let ending = || if self.phase() == Phase::Stopped { Ending::Close } else { Ending::Leave };
+        self.engine.driver(driver).end(ending, &mut Batch::new());
+    }
+
     /// Does for a stuck worker what its thread would do at its driver: submit, and tell what has
     /// completed. The caller is the sentry.
     pub(super) fn rescue_driver(&self, slot: &Slot) {
@@ -162,6 +172,9 @@ impl Worker {
     pub(super) fn end_driver(&self) {
         if !self.runs_futures() {
             return;
+        }
+        if !self.is_stopped() && self.is_leaving() {
+            return self.shared().close_driver(self.id() as usize);
         }
         let ending = || if self.is_stopped() { Ending::Close } else { Ending::Evacuate };
         // Not as the slot's worker any more: whom this wakes goes to the others.
@@ -215,6 +228,11 @@ impl Worker {
         })
     }
 
+    /// Whether this worker drives I/O (A1), and takes operations.
+    pub(super) fn has_driver(&self) -> bool {
+        self.runs_futures() && !self.guest_core && !self.is_leaving()
+    }
+
     /// Whether operations of this worker are in flight.
     pub(super) fn drives(&self) -> bool {
         self.runs_futures() && self.driver().is_active()
@@ -261,6 +279,7 @@ impl Worker {
     /// (D1 of `schedule`): most are brief, and a neighbour that were woken for a few of them would keep their
     /// operations, and be woken for each of them from then on.
     pub(super) fn deliver(&self, tell: impl FnOnce(&mut dyn EventCore)) {
+        self.apply_changes();
         self.make_room();
         self.delivering.set(true);
         tell(&mut **self.core.borrow_mut());
@@ -272,7 +291,7 @@ impl Worker {
     }
 
     /// Tells others of tasks that were held back, if any are left.
-    fn share_held_back(&self) {
+    pub(super) fn share_held_back(&self) {
         if self.held_back.replace(false) && !self.slot().ring.is_empty() {
             self.shared().notify(self.lane());
         }
@@ -283,6 +302,7 @@ impl Worker {
     fn may_skip_visit(&self) -> bool {
         let ((at, tick), now) = (self.visited.get(), self.since.get());
         self.runs_futures()
+            && !self.guest_core
             && self.shared().engine.visits_cost()
             && now.saturating_duration_since(at) < IO_AGE
             && self.tick.get() - tick < self.shared().config.io_interval as u64
@@ -299,6 +319,6 @@ impl Worker {
         if due {
             self.share_held_back();
         }
-        due
+        due || self.frame_is_over()
     }
 }

@@ -19,7 +19,14 @@
 //! | `drive` | how does I/O reach the workers? |
 //! | `timers` | whose wheel does a timer go to, and who looks at it? |
 //! | `core` | where does a worker park, and what wakes it? |
+//! | `roster` | who is attached, under what name? |
 //! | `start` | how do threads begin and end? |
+//! | `grow` | when does a crew follow the load? |
+//! | `leave` | how does a worker leave without losing anything? |
+//! | `life` | how does a caller run a runtime? |
+//! | `pump` | how does a worker live in somebody else's loop? |
+//! | `watch` | who adds sources to an event core? |
+//! | `poll` | how does a worker wait for descriptors of the program's? |
 //! | `slices` | who goes first while both lanes want the same cores? |
 //! | `shutdown` | how does a runtime end, and who holds it up? |
 
@@ -30,9 +37,16 @@ pub(crate) mod core;
 pub(crate) mod crew;
 pub(crate) mod drive;
 pub(crate) mod forks;
+pub(crate) mod grow;
+pub(crate) mod leave;
+pub(crate) mod life;
 pub(crate) mod next;
 pub(crate) mod nodes;
+#[cfg(unix)]
+pub(crate) mod poll;
+pub(crate) mod pump;
 pub(crate) mod ripe;
+pub(crate) mod roster;
 pub(crate) mod schedule;
 pub(crate) mod sentry;
 pub(crate) mod shared;
@@ -42,6 +56,7 @@ pub(crate) mod slices;
 pub(crate) mod start;
 pub(crate) mod steal;
 pub(crate) mod timers;
+pub(crate) mod watch;
 pub(crate) mod worker;
 
 #[cfg(test)]

@@ -130,7 +130,7 @@ impl Worker {
             return 1;
         }
         let (lane, ring) = (self.lane(), &self.slot().ring);
-        let fair = lane.injector.len() / lane.workers + 1;
+        let fair = lane.injector.len() / lane.workers() + 1;
         let room = ring.free().min(ring.capacity() / 2);
         // The first does not go into the ring, so there is always room for one.
         fair.min(room).min(self.shared().config.global_batch).max(1)

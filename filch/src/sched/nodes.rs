@@ -57,11 +57,13 @@ impl Worker {
         self.settle_for_others();
     }
 
-    /// Whether something else is ready here, so that who runs node after node has to give way (K4).
+    /// Whether something else is ready here, or the worker is to leave, so that who runs node after node has to
+    /// give way (K4).
     pub(crate) fn has_others_waiting(&self) -> bool {
         let lane = self.lane();
         self.runs_futures()
             || self.has_private()
+            || self.is_asked_to_leave()
             || !(lane.high.is_empty() && lane.injector.is_empty() && lane.low.is_empty())
             || self.shared().phase() >= Phase::Aborting
     }

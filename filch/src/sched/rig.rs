@@ -33,7 +33,7 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use super::core::EventCore;
-use super::shared::{Parts, Phase, Shared, lock};
+use super::shared::{Birth, Parts, Phase, Shared, lock};
 use super::worker::{Served, Worker};
 use crate::base::barrier;
 use crate::base::rng::Rng;
@@ -221,6 +221,8 @@ impl Rig {
                 Box::new(TestCore { desk: for_cores.clone(), slot: records.len() - 1 })
             })),
             offload: |_, _| unreachable!("a rig drives no I/O"),
+            birth: Birth::Started,
+            script: None,
         });
         let rig = Rc::new(Self {
             seats: shared.slots.iter().map(|_| OnceCell::new()).collect(),
@@ -233,7 +235,10 @@ impl Rig {
             desk,
         });
         for lane in &rig.shared.lanes {
-            (lane.range.start..lane.range.start + lane.workers).for_each(|slot| rig.occupy(slot));
+            for slot in lane.range.start..lane.range.start + lane.seats {
+                lane.crew.enlist();
+                rig.occupy(slot);
+            }
         }
         HERE.with(|here| here.replace(Rc::downgrade(&rig)));
         rig

@@ -6,7 +6,7 @@
 //! | job | the worker's deque | the lane's injector |
 //! | high or low | the lane's high or low queue | the same |
 //! | blocking | the queue of `blockers` | the same |
-//! | pinned | its worker's private queue | its worker's mailbox |
+//! | pinned, posted to a worker | its worker's private queue | its worker's mailbox |
 //!
 //! D1. Every push that makes work visible to others is followed by one `notify` of the lane, or, by
 //!     a worker that searches, by the look of `Worker::pass_on`. The
@@ -23,6 +23,7 @@ use std::ptr::NonNull;
 use super::shared::{Lane, Shared};
 use super::worker::Worker;
 use crate::base::shim::Ordering;
+use crate::config::hooks::Role;
 use crate::idle::{Notify, NotifyMany};
 use crate::queue::spill::Batch;
 use crate::task::context;
@@ -53,7 +54,7 @@ impl Shared {
         // SAFETY: the caller may push the entry, so the task is not DONE.
         let header = unsafe { task.header() };
         let kind = header.vtable.kind;
-        if kind == Kind::Pinned {
+        if matches!(kind, Kind::Pinned | Kind::Posted) {
             // SAFETY: not DONE, the body is there.
             let slot = unsafe { (header.vtable.slot)(task) } as usize;
             return self.post(slot, task);
@@ -66,14 +67,44 @@ impl Shared {
         // SAFETY: the entry is pushed once, and the task lives until it is popped (T4).
         unsafe { lane.queue(header.state.priority()).push(task.0, hint) };
         self.notify(lane);
+        self.grow_with_load(lane);
+    }
+
+    /// Queues several ready tasks of one kind and of normal priority, and wakes one worker for all of them:
+    /// who takes more than one passes the rest on (I4 of `idle`).
+    pub(crate) fn push_many(&self, kind: Kind, tasks: impl Iterator<Item = RawTask>) {
+        let lane = self.lane_of(kind);
+        // SAFETY: the worker of this thread lives as long as its loop, which we are inside of.
+        let worker = unsafe { Worker::of_runtime(self) };
+        let here = worker.filter(|worker| std::ptr::eq(worker.lane(), lane));
+        let hint = context::with(|cx| cx.number());
+        for task in tasks {
+            match here {
+                Some(worker) if kind == Kind::Future && worker.runs_futures() => {
+                    worker.push_ring(task);
+                }
+                Some(worker) if worker.runs_jobs() => {
+                    // SAFETY: S3, we are the owner.
+                    unsafe { worker.slot().deque.push(task.0) };
+                }
+                // SAFETY: the entry is pushed once, and the task lives until it is popped (T4).
+                _ => unsafe { lane.injector.push(task.0, hint) },
+            }
+        }
+        self.notify(lane);
+        self.grow_with_load(lane);
     }
 
     /// Puts a task into the mailbox of the worker in `slot` and wakes that worker.
     fn post(&self, slot: usize, task: RawTask) {
-        let place = &self.slots[slot];
         // SAFETY: as in `inject`.
-        unsafe { place.mailbox.push(task.0) };
-        let lane = &self.lanes[place.lane];
+        unsafe { self.slots[slot].mailbox.push(task.0) };
+        self.wake_slot(slot);
+    }
+
+    /// Wakes the worker in `slot` if it sleeps, after a push that only it can take.
+    pub(crate) fn wake_slot(&self, slot: usize) {
+        let lane = &self.lanes[self.slots[slot].lane];
         if lane.idle.wake_specific(lane.id_of(slot)) {
             self.unpark(slot);
         }
@@ -131,7 +162,7 @@ impl Shared {
 impl Lane {
     /// Whether the lane runs async tasks, whose workers the sentry watches.
     pub(crate) fn runs_futures(&self) -> bool {
-        self.range.start == 0
+        self.role != Role::Compute
     }
 
     fn queue(&self, priority: Priority) -> &crate::queue::injector::Injector<Header> {
@@ -153,7 +184,7 @@ impl Worker {
         match header.vtable.kind {
             Kind::Future if normal && self.runs_futures() => self.push_newest(task),
             Kind::Job if normal && self.runs_jobs() => self.push_job(task),
-            Kind::Pinned if self.is_home_of(task) => self.keep(task),
+            Kind::Pinned | Kind::Posted if self.is_home_of(task) => self.keep(task),
             _ => self.shared().inject(task),
         }
     }
@@ -201,7 +232,7 @@ impl Worker {
         // SAFETY: the entry is ours to push, so the task is not DONE.
         let header = unsafe { task.header() };
         match (header.vtable.kind, header.state.priority()) {
-            (Kind::Pinned, _) => self.keep(task),
+            (Kind::Pinned | Kind::Posted, _) => self.keep(task),
             (Kind::Future, Priority::Normal) => {
                 self.push_ring(task);
                 self.ensure_watched();

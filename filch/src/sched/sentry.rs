@@ -12,6 +12,8 @@
 //!     knew of them when it last lay down.
 //! Y3. If all have been stuck for four periods, or somebody blocks, and something is ready, a spare
 //!     comes (`crew`).
+//! Y4. A main worker that lives in somebody else's loop (`pump`) cannot sleep until a deadline. It leaves
+//!     the time here, and is woken.
 //!
 //! One thread per runtime, and not a parked worker, because there may be none: a single worker,
 //! or all of them, may be the ones that are stuck.
@@ -19,24 +21,44 @@
 use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::shared::{Lane, Phase, Shared, Slot};
+use super::shared::{Lane, Phase, Shared, Slot, lock};
 use crate::base::parker::{Parker, Unparked};
-use crate::base::shim::Ordering;
+use crate::base::shim::{Mutex, Ordering};
 use crate::base::sim;
 use crate::task::context;
 
-pub(crate) struct Sentry(Parker);
+pub(crate) struct Sentry {
+    bed: Parker,
+    /// When to wake the main worker, which sleeps where it cannot look at the time (Y4).
+    alarm: Mutex<Option<Instant>>,
+}
 
 impl Sentry {
     pub(crate) fn new() -> Self {
-        Self(Parker::new())
+        Self { bed: Parker::new(), alarm: Mutex::new(None) }
     }
 
     /// The lane was armed, or the runtime has stopped: look.
     pub(crate) fn wake(&self) {
-        self.0.unpark();
+        self.bed.unpark();
+    }
+
+    /// Has the main worker woken at that time, instead of any that was asked for before (Y4).
+    pub(super) fn set_alarm(&self, at: Instant) {
+        *lock(&self.alarm) = Some(at);
+        self.wake();
+    }
+
+    /// How long until the alarm.
+    fn alarm_in(&self, now: Instant) -> Option<Duration> {
+        lock(&self.alarm).map(|at| at.saturating_duration_since(now))
+    }
+
+    /// Takes an alarm that is due.
+    fn take_alarm(&self, now: Instant) -> bool {
+        lock(&self.alarm).take_if(|at| *at <= now).is_some()
     }
 }
 
@@ -95,10 +117,13 @@ pub(crate) fn watch(shared: Arc<Shared>) {
             continue;
         }
         let period = shared.config.sentry_period;
-        match beats.nap {
-            Some(nap) => shared.sentry.0.park_timeout(nap.min(period)),
-            None => sim::in_background(|| shared.sentry.0.park_timeout(period)),
+        let nap =
+            [beats.nap, shared.sentry.alarm_in(shared.clock.now())].into_iter().flatten().min();
+        match nap {
+            Some(nap) => shared.sentry.bed.park_timeout(nap.min(period)),
+            None => sim::in_background(|| shared.sentry.bed.park_timeout(period)),
         };
+        shared.ring_alarm();
         shared.round(lane, &mut beats);
     }
 }
@@ -108,12 +133,23 @@ impl Shared {
     /// free for that long goes back to the system, once.
     fn rest(&self) {
         for _ in 0..TRIMS {
-            if sim::in_background(|| self.sentry.0.park_timeout(TRIM_AFTER)) == Unparked::Token {
+            if let Some(nap) = self.sentry.alarm_in(self.clock.now()) {
+                self.sentry.bed.park_timeout(nap);
+                return self.ring_alarm();
+            }
+            if sim::in_background(|| self.sentry.bed.park_timeout(TRIM_AFTER)) == Unparked::Token {
                 return;
             }
             self.pool.trim();
         }
-        self.sentry.0.park();
+        self.sentry.bed.park();
+    }
+
+    /// Wakes the main worker if it is time (Y4).
+    fn ring_alarm(&self) {
+        if self.sentry.take_alarm(self.clock.now()) {
+            self.wake_slot(0);
+        }
     }
 
     /// One look at every I/O worker (Y2, Y3).

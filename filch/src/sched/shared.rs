@@ -7,6 +7,9 @@
 //! S3. The owner side of a slot's queues belongs to the one worker thread that occupies the slot.
 //! S4. The pool is closed when `Shared` goes; cells that handles or wakers still hold stay.
 //!
+//! S5. The places of regular workers come first in a lane, more of them than workers if some may be
+//!     attached later. A place is free, or one worker's (`roster`).
+//!
 //! Not here: anything that happens.
 
 use std::ops::Range;
@@ -18,15 +21,18 @@ use crossbeam_utils::CachePadded;
 
 use super::adopt::Guests;
 use super::blockers::Blockers;
-use super::core::{EventCore, ParkCore};
+use super::core::{EventCore, GuestCore, ParkCore};
 use super::crew::Crew;
 use super::drive::{self, Offload};
+use super::life::Life;
+use super::roster::Roster;
 use super::schedule;
 use super::sentry::Sentry;
 use super::slices::Slices;
 use super::timers::Wheels;
 use crate::base::parker::Parker;
 use crate::base::rng::{self, Rng};
+use crate::base::script::ScriptedRng;
 use crate::base::shim::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering,
 };
@@ -38,6 +44,7 @@ use crate::io::engine::Engine;
 use crate::observe::PaddedCounters;
 use crate::pool::Pool;
 use crate::queue::deque::Deque;
+use crate::queue::gate::Gate;
 use crate::queue::injector::Injector;
 use crate::queue::mailbox::Mailbox;
 use crate::queue::ring::Ring;
@@ -55,6 +62,18 @@ pub(crate) struct Parts {
     /// The program's own event cores, if it brings them.
     pub(crate) cores: Option<CoreFactory>,
     pub(crate) offload: Offload,
+    pub(crate) birth: Birth,
+    /// Choices that a test has written down.
+    pub(crate) script: Option<ScriptedRng>,
+}
+
+/// How a runtime begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Birth {
+    /// With all its threads.
+    Started,
+    /// Without any: its workers are registered, and begin when somebody runs it.
+    Waiting,
 }
 
 /// Makes the event core of a worker.
@@ -73,6 +92,9 @@ pub(crate) struct Shared {
     pub(crate) blockers: Blockers,
     pub(crate) engine: Arc<Engine>,
     pub(crate) wheels: Wheels,
+    pub(crate) roster: Roster,
+    pub(crate) life: Life,
+    pub(super) cores: Option<CoreFactory>,
     /// A `Phase`; moves forward only.
     phase: AtomicU32,
     started: Instant,
@@ -80,6 +102,8 @@ pub(crate) struct Shared {
     now_ms: AtomicU32,
     /// Random numbers for the seeds of workers.
     seed: u64,
+    /// What comes before them.
+    pub(super) script: Option<ScriptedRng>,
     /// Threads to join at the end.
     pub(crate) threads: Mutex<Vec<Thread>>,
     pub(crate) slices: Slices,
@@ -111,16 +135,21 @@ pub(crate) struct Lane {
     pub(crate) high: Injector<Header>,
     pub(crate) low: Injector<Header>,
     pub(crate) idle: Arc<Idle>,
-    /// The lane's slots: regular workers first, then spares, then guests.
+    /// The lane's slots: places of regular workers first, then spares, then guests.
     pub(crate) range: Range<usize>,
-    /// Regular workers.
-    pub(crate) workers: usize,
-    /// Regular workers and spares: the threads of ours.
+    /// Regular workers that the runtime begins with.
+    pub(crate) initial: usize,
+    /// Places of regular workers (S5).
+    pub(crate) seats: usize,
+    /// Regular workers that are attached. Changed by the roster.
+    attached: AtomicUsize,
+    /// Places of regular workers and spares: the threads of ours.
     pub(crate) staff: usize,
     /// One past the highest slot (within the range) that was ever occupied: how far thieves look.
     width: AtomicUsize,
     pub(crate) crew: Crew,
-    pub(crate) searchers: u32,
+    /// Somebody comes for the load (L1 of `grow`).
+    pub(super) growing: AtomicBool,
 }
 
 /// One worker's place: what others may see of it.
@@ -132,13 +161,18 @@ pub(crate) struct Slot {
     pub(crate) newest: CachePadded<AtomicPtr<Header>>,
     pub(crate) deque: Deque<Header>,
     pub(crate) mailbox: Mailbox<Header>,
+    /// Who may post to the worker; closed for spares and guests.
+    pub(crate) gate: Gate,
     /// Odd while the worker is inside a task, even between; grows. The worker writes, the sentry
     /// reads.
     pub(crate) beat: CachePadded<AtomicU64>,
     /// The worker blocks and is out of its crew. The worker writes, the sentry reads.
     pub(crate) out: AtomicBool,
     pub(crate) counters: PaddedCounters,
-    pub(crate) waker: Waker,
+    /// Ends the park in the slot's own core.
+    waker: Waker,
+    /// The core of the program's own that the worker was attached with.
+    pub(crate) guest_core: GuestCore,
     /// Where the worker sleeps on a stolen half of its own `join`.
     pub(crate) bed: Parker,
     /// The event core while no thread occupies the slot.
@@ -155,26 +189,30 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Shared {
     pub(crate) fn new(parts: Parts) -> Arc<Self> {
-        let Parts { config, hooks, clock, cores, offload } = parts;
-        let lanes = plan_lanes(&config);
+        let Parts { config, hooks, clock, cores, offload, birth, script } = parts;
+        let lanes = plan_lanes(&config, birth);
         let hook = panic_hook(&hooks);
-        Arc::new_cyclic(|me: &Weak<Self>| {
+        let shared = Arc::new_cyclic(|me: &Weak<Self>| {
             let home = Home { shared: me.as_ptr().cast(), schedule: schedule::from_anywhere };
             let engine =
                 drive::make_engine(&config, &lanes[0], cores.as_ref(), me.clone(), offload);
             let slots = make_slots(&config, &lanes, |lane, info| match &cores {
-                Some(cores) => cores(info),
-                None => drive::core_of(&engine, lane, info.index),
+                Some(cores) if !lanes[lane].is_for_later(info.index) => cores(info),
+                _ => drive::core_of(&engine, lane, info.index),
             });
             Self {
                 sentry: Sentry::new(),
                 blockers: Blockers::new(),
-                wheels: Wheels::new(lanes[0].workers, &clock),
+                wheels: Wheels::new(lanes[0].seats, &clock),
+                roster: Roster::new(&lanes, birth),
+                life: Life::new(birth),
+                cores,
                 guests: Guests::new(&config, lanes.last().map_or(0, |lane| lane.range.end)),
                 phase: AtomicU32::new(Phase::Open as u32),
                 started: clock.now(),
                 now_ms: AtomicU32::new(0),
                 seed: config.seed.unwrap_or_else(rng::fresh_seed),
+                script,
                 threads: Mutex::new(Vec::new()),
                 slices: Slices::default(),
                 refusals: Mutex::new(Vec::new()),
@@ -187,7 +225,9 @@ impl Shared {
                 hooks,
                 clock,
             }
-        })
+        });
+        shared.register_initial();
+        shared
     }
 
     /// Another reference to a runtime that is alive.
@@ -218,8 +258,9 @@ impl Shared {
     #[inline]
     pub(crate) fn lane_of(&self, kind: Kind) -> &Lane {
         match kind {
-            Kind::Future | Kind::Pinned => &self.lanes[0],
+            Kind::Future => &self.lanes[0],
             Kind::Job => &self.lanes[self.lanes.len() - 1],
+            Kind::Pinned | Kind::Posted => unreachable!("one worker runs it, and no lane"),
             Kind::Blocking => unreachable!("no lane runs what blocks"),
         }
     }
@@ -271,6 +312,10 @@ impl Shared {
         Duration::from_millis(state.age_ms(self.now_ms()).into())
     }
 
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// The random source of the worker in slot `index`.
     pub(crate) fn rng_of(&self, index: usize) -> Rng {
         Rng::new(self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15u64.wrapping_mul(index as u64 + 1)))
@@ -279,7 +324,11 @@ impl Shared {
     /// Unparks the worker in slot `index`. An event core's waker is the user's, and its panic ends
     /// here: the thread that wakes may have a task in hand.
     pub(crate) fn unpark(&self, index: usize) {
-        guard_user_code(|| self.slots[index].waker.wake_by_ref());
+        let slot = &self.slots[index];
+        guard_user_code(|| match slot.guest_core.waker() {
+            Some(waker) => waker.wake(),
+            None => slot.waker.wake_by_ref(),
+        });
     }
 
     /// Wakes everybody, to see a new phase.
@@ -305,6 +354,33 @@ impl Drop for Shared {
 }
 
 impl Lane {
+    /// Regular workers that are attached, or one: to divide by.
+    #[inline]
+    pub(crate) fn workers(&self) -> usize {
+        self.attached().max(1)
+    }
+
+    /// Regular workers that are attached. It never falls to zero again.
+    pub(crate) fn attached(&self) -> usize {
+        // ORDERING: Relaxed, a guess; that somebody is attached stays true once it is (`roster`).
+        self.attached.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_attached(&self, attached: usize) {
+        // ORDERING: Relaxed, as in `attached`.
+        self.attached.store(attached, Ordering::Relaxed);
+    }
+
+    /// How many of its workers may search at the same time.
+    pub(crate) fn searchers(&self, config: &Config) -> u32 {
+        config.searchers_among(self.workers()) as u32
+    }
+
+    /// Whether the place is for a worker that may be attached later.
+    fn is_for_later(&self, index: usize) -> bool {
+        (self.initial..self.seats).contains(&index)
+    }
+
     /// Whether the slot is for a thread from outside.
     pub(crate) fn is_guest(&self, slot: usize) -> bool {
         slot >= self.range.start + self.staff
@@ -367,6 +443,8 @@ impl Slot {
             newest: CachePadded::new(AtomicPtr::default()),
             deque: Deque::new(DEQUE_CAPACITY),
             mailbox: Mailbox::new(),
+            gate: Gate::new(),
+            guest_core: GuestCore::new(),
             beat: CachePadded::new(AtomicU64::new(0)),
             out: AtomicBool::new(false),
             counters: PaddedCounters::default(),
@@ -396,19 +474,28 @@ fn make_slots(
     slots.into()
 }
 
+/// Places for workers that are attached later, of each role, where the program does not say. Guessed.
+const ROOM: usize = 16;
+
 /// The lanes that a configuration asks for: one for each role, or one for both.
-fn plan_lanes(config: &Config) -> Box<[Lane]> {
+fn plan_lanes(config: &Config, birth: Birth) -> Box<[Lane]> {
     if config.single_thread {
-        return [plan_lane(config, Role::Both, 0, 1, config.io_spares)].into();
+        return [plan_lane(config, Role::Both, 0, [1, 0, config.io_spares])].into();
     }
-    let io = plan_lane(config, Role::Io, 0, config.io_workers, config.io_spares);
-    let spares = config.compute_spares_or_default();
+    let open = if birth == Birth::Waiting { ROOM } else { 0 };
+    let room = config.attachable_workers.unwrap_or(open);
+    let io = plan_lane(config, Role::Io, 0, [config.io_workers, room, config.io_spares]);
+    let for_later = if config.compute_spares.is_none() { room } else { 0 };
+    let spares = config.compute_spares_or_default() + for_later;
     let start = io.range.end;
-    let compute = plan_lane(config, Role::Compute, start, config.compute_workers, spares);
+    let compute = plan_lane(config, Role::Compute, start, [config.compute_workers, room, spares]);
     [io, compute].into()
 }
 
-fn plan_lane(config: &Config, role: Role, start: usize, workers: usize, spares: usize) -> Lane {
+/// A lane with so many workers at first, room for so many more, and so many spares.
+fn plan_lane(config: &Config, role: Role, start: usize, places: [usize; 3]) -> Lane {
+    let [initial, room, spares] = places;
+    let seats = initial + room;
     let sentry = if role == Role::Compute { idle::Sentry::Armed } else { idle::Sentry::Unarmed };
     let pairing = if role == Role::Io { Pairing::Symmetric } else { Pairing::Asymmetric };
     let idle = Arc::new(Idle::new(sentry, pairing));
@@ -421,13 +508,15 @@ fn plan_lane(config: &Config, role: Role, start: usize, workers: usize, spares: 
         spill: Spill::new(),
         high: Injector::new(1),
         low: Injector::new(1),
-        range: start..start + workers + spares + guests,
-        workers,
-        staff: workers + spares,
+        range: start..start + seats + spares + guests,
+        initial,
+        seats,
+        attached: AtomicUsize::new(0),
+        staff: seats + spares,
         width: AtomicUsize::new(0),
-        crew: Crew::new(start, workers, spares, tells),
+        crew: Crew::new(start + seats..start + seats + spares, tells),
+        growing: AtomicBool::new(false),
         idle,
-        searchers: config.searchers_among(workers) as u32,
     }
 }
 

@@ -139,6 +139,13 @@ impl std::fmt::Display for ShutdownReport {
 impl Shared {
     /// Ends the runtime (Z1). The caller is no member of it.
     pub(crate) fn shut_down(&self, how: Shutdown) -> ShutdownReport {
+        let report = self.end_tasks(how);
+        self.stop_threads();
+        report
+    }
+
+    /// Ends all tasks; the workers go on.
+    pub(super) fn end_tasks(&self, how: Shutdown) -> ShutdownReport {
         if self.advance(Phase::Draining) {
             // SAFETY: the root's own unit, given up once: only one caller leaves Open.
             unsafe { Group::leave(std::sync::Arc::as_ptr(&self.root)) };
@@ -151,9 +158,7 @@ impl Shared {
             Shutdown::Abort => self.root.is_finished(),
             Shutdown::DrainFor(time) => self.wait_for_root(sim::now().checked_add(time)),
         };
-        let report = if drained { ShutdownReport::default() } else { self.abort() };
-        self.stop_threads();
-        report
+        if drained { ShutdownReport::default() } else { self.abort() }
     }
 
     /// Waits until the root group is finished; false if the deadline came first.
@@ -203,8 +208,16 @@ impl Shared {
 
     /// Every task that is alive, oldest first.
     pub(crate) fn tasks(&self) -> Vec<TaskInfo> {
+        self.tasks_where(|_| true)
+    }
+
+    /// Those of them that pass a filter, which is called while the cell is alive.
+    pub(super) fn tasks_where(&self, wanted: impl Fn(RawTask) -> bool) -> Vec<TaskInfo> {
         let mut tasks = Vec::new();
         self.for_each_task(|task| {
+            if !wanted(task.raw()) {
+                return;
+            }
             let header = task.header();
             let state = match header.state.phase() {
                 state::Phase::Queued => TaskState::Queued,

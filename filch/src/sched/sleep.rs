@@ -18,7 +18,7 @@ impl Worker {
     pub(crate) fn sleep(&self) {
         if let Some(ticket) = self.lie_down() {
             // A spare looks up now and then whether it is still needed.
-            let keep_alive = self.is_spare().then_some(self.shared().config.spare_keep_alive);
+            let keep_alive = self.keep_alive();
             match self.nap_for_timers() {
                 Some(nap) if nap.is_zero() => {}
                 Some(nap) => self.park(Some(keep_alive.map_or(nap, |most| most.min(nap)))),
@@ -69,7 +69,7 @@ impl Worker {
     }
 
     /// The second look (P1).
-    fn sees_work(&self) -> bool {
+    pub(super) fn sees_work(&self) -> bool {
         let shared = self.shared();
         self.has_private()
             || self.has_newest()

@@ -7,6 +7,7 @@
 use std::io;
 use std::sync::Arc;
 
+use super::roster::{AttachError, NewWorker, Stage, WorkerId};
 use super::sentry;
 use super::shared::{Lane, Parts, Phase, Shared, Slot, lock};
 use super::shutdown::Shutdown;
@@ -55,7 +56,13 @@ pub(crate) fn start(parts: Parts) -> Result<Arc<Shared>, BuildError> {
     let shared = Shared::new(parts);
     shared.check_backend()?;
     shared.follow_clock();
-    match shared.start_all() {
+    if shared.life.is_for_a_caller() {
+        return Ok(shared);
+    }
+    let (main, mut workers) = shared.muster();
+    workers.extend(main);
+    workers.sort_unstable();
+    match shared.start_all(&workers) {
         Ok(()) => Ok(shared),
         Err(error) => {
             let _ = shared.shut_down(Shutdown::Abort);
@@ -65,13 +72,12 @@ pub(crate) fn start(parts: Parts) -> Result<Arc<Shared>, BuildError> {
 }
 
 impl Shared {
-    fn start_all(self: &Arc<Self>) -> Result<(), BuildError> {
-        let workers: usize = self.lanes.iter().map(|lane| lane.workers).sum();
-        let roll = Arc::new(Roll { missing: AtomicUsize::new(workers + 1), caller: Parker::new() });
-        for lane in &self.lanes {
-            for slot in lane.range.start..lane.range.start + lane.workers {
-                self.start_worker(slot, Some(Missing(roll.clone())))?;
-            }
+    /// Starts these workers and the sentry.
+    pub(super) fn start_all(self: &Arc<Self>, workers: &[usize]) -> Result<(), BuildError> {
+        let missing = AtomicUsize::new(workers.len() + 1);
+        let roll = Arc::new(Roll { missing, caller: Parker::new() });
+        for &slot in workers {
+            self.start_worker(slot, Some(Missing(roll.clone())))?;
         }
         let (shared, missing) = (self.clone(), Missing(roll.clone()));
         self.start_thread("sentry".into(), move || {
@@ -90,19 +96,47 @@ impl Shared {
     ) -> Result<(), BuildError> {
         let info = self.slots[slot].info;
         let shared = self.clone();
-        self.start_thread(format!("{}-{}", info.role, info.index), move || {
+        let name = self.roster.given_name(slot).unwrap_or_else(|| {
+            let suffix = format!("{}-{}", info.role, info.index);
+            thread::name_with_suffix(&self.config.thread_name, &suffix)
+        });
+        self.start_named(name, move || {
             shared.set_up_thread(info);
             run_worker(shared, slot, missing);
         })
     }
 
-    /// Starts a thread that `stop_threads` will join (L3).
+    /// Attaches a worker while the runtime runs, or registers it.
+    pub(crate) fn attach(self: &Arc<Self>, new: NewWorker) -> Result<WorkerId, AttachError> {
+        let slot = self.take_place(new)?;
+        if self.register(slot) == Stage::Running {
+            if let Err(error) = self.start_worker(slot, None) {
+                self.free_place(slot);
+                return Err(match self.phase() {
+                    Phase::Open => AttachError::Thread(error),
+                    _ => AttachError::ShutDown,
+                });
+            }
+            self.confirm(slot);
+        }
+        Ok(self.id_of_slot(slot))
+    }
+
+    /// Starts a thread with the runtime's prefix.
     pub(super) fn start_thread(
         &self,
         suffix: String,
         body: impl FnOnce() + Send + 'static,
     ) -> Result<(), BuildError> {
-        let name = thread::name_with_suffix(&self.config.thread_name, &suffix);
+        self.start_named(thread::name_with_suffix(&self.config.thread_name, &suffix), body)
+    }
+
+    /// Starts a thread that `stop_threads` will join (L3).
+    fn start_named(
+        &self,
+        name: String,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Result<(), BuildError> {
         let mut threads = lock(&self.threads);
         if self.phase() == Phase::Stopped {
             let source = io::Error::other("the runtime has stopped");
@@ -138,7 +172,7 @@ impl Shared {
             Role::Compute => (config.compute_level, &config.compute_affinity),
         };
         if sim::is_on() {
-            return call(&self.hooks.on_thread_start, info);
+            return self.tell_start(info);
         }
         if info.role != Role::Compute {
             thread::end_timeouts_on_time();
@@ -152,14 +186,30 @@ impl Shared {
         {
             self.refuse(format!("{}-{}: CPUs {cpus:?} refused: {error}", info.role, info.index));
         }
+        self.tell_start(info);
+    }
+
+    pub(super) fn tell_start(&self, info: WorkerInfo) {
         call(&self.hooks.on_thread_start, info);
+    }
+
+    pub(super) fn tell_stop(&self, info: WorkerInfo) {
+        call(&self.hooks.on_thread_stop, info);
+    }
+
+    /// Has all threads end.
+    pub(super) fn stop_workers(&self) {
+        self.advance(Phase::Stopped);
+        self.wake_all();
+        self.sentry.wake();
+        for lane in &self.lanes {
+            lane.range.clone().for_each(|slot| self.unpark(slot));
+        }
     }
 
     /// Ends and joins all threads. No task is left.
     pub(crate) fn stop_threads(&self) {
-        self.advance(Phase::Stopped);
-        self.wake_all();
-        self.sentry.wake();
+        self.stop_workers();
         loop {
             let threads = std::mem::take(&mut *lock(&self.threads));
             if threads.is_empty() {
@@ -225,6 +275,10 @@ fn call(hook: &Option<ThreadHook>, info: WorkerInfo) {
 fn run_worker(shared: Arc<Shared>, slot: usize, missing: Option<Missing>) {
     let worker = Worker::new(shared.clone(), slot);
     let info = worker.slot().info;
+    if !worker.is_spare() {
+        worker.lane().crew.enlist();
+        worker.lane().grown();
+    }
     drop(missing);
     if worker.is_spare() {
         worker.enter(|| worker.run_as_spare());
@@ -235,11 +289,20 @@ fn run_worker(shared: Arc<Shared>, slot: usize, missing: Option<Missing>) {
         // Who blocked while the slot was being left found no spare.
         shared.reinforce_if_needed(lane);
     } else {
-        worker.enter(|| while worker.step() == Flow::Continue {});
-        worker.end_driver();
-        worker.leave();
+        run_regular(worker);
     }
-    call(&shared.hooks.on_thread_stop, info);
+    shared.tell_stop(info);
+}
+
+/// The loop of a regular worker, until the runtime stops or it is detached.
+fn run_regular(worker: Worker) {
+    match worker.enter(|| worker.run_until_it_leaves()) {
+        Some(farewell) => worker.depart(farewell),
+        None => {
+            worker.end_driver();
+            worker.leave();
+        }
+    }
 }
 
 impl Worker {

@@ -62,12 +62,12 @@ impl Worker {
             return Found::Task(task);
         }
         if !self.searching.get() {
-            if !lane.idle.try_search(lane.searchers) {
+            if !lane.idle.try_search(lane.searchers(&self.shared().config)) {
                 return self.found_low();
             }
             self.searching.set(true);
         }
-        let tries = self.shared().config.tries_among(lane.workers);
+        let tries = self.shared().config.tries_among(lane.workers());
         let mut victim = self.victim.get();
         for attempt in 1..=tries {
             let low = attempt == tries && !self.ripeness.has_noted();
@@ -80,7 +80,10 @@ impl Worker {
     }
 
     fn random_victim(&self) -> usize {
-        self.rng.borrow_mut().below(self.lane().width() + self.lane().injector.shards())
+        let candidates = self.lane().width() + self.lane().injector.shards();
+        let script = self.shared().script.as_ref();
+        let scripted = script.and_then(|script| script.for_victim(candidates));
+        scripted.unwrap_or_else(|| self.rng.borrow_mut().below(candidates))
     }
 
     /// One try, and a look at what else may end the search.
@@ -246,6 +249,7 @@ impl Worker {
     /// Runs a task that was found beyond the own queues; a thief of jobs learns whether it was worth
     /// a theft (X5).
     pub(super) fn run_found(&self, task: RawTask) {
+        self.make_others_come();
         if !self.runs_jobs() {
             return self.run(task);
         }

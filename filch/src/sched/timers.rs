@@ -1,7 +1,8 @@
 //! Whose wheel a timer goes to, and who looks at the wheels when.
 //!
-//! Every regular worker of the I/O lane has a wheel. A timer goes to that of the worker whose thread
-//! registers it; from any other thread, a spare's included, to one in turn.
+//! Every place of a regular worker of the I/O lane has a wheel. A timer goes to that of the worker whose
+//! thread registers it; from any other thread, a spare's included, to one of a worker that is attached, in
+//! turn. A delayed post goes to the wheel with fewer timers of two that chance picks.
 //!
 //! M1. A worker looks at its wheel in every step, and sleeps no longer than to the nearest deadline,
 //!     which it reads after it has published that it sleeps. Whoever makes that deadline earlier from
@@ -17,19 +18,24 @@
 //! M5. Wheels outlive the runtime with whoever still holds a timer; when it ends, timers that are left
 //!     are woken unfired, so that their futures look for another runtime. A thread that is still adopted
 //!     by one that has ended registers with the default runtime.
+//! M6. A worker that leaves shuts its wheel and empties it: its timers are woken unfired, and their futures
+//!     register them elsewhere. Who had chosen that wheel meanwhile is refused, and chooses again.
 //!
 //! Not here: the wheel and what a timer is (`timer`).
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use super::shared::{Lane, Shared};
+use super::shared::{Lane, Shared, Slot};
 use super::worker::Worker;
 use crate::base::clock::Listener;
-use crate::base::shim::{AtomicUsize, Ordering};
+use crate::base::rng::Rng;
+use crate::base::shim::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::sim;
 use crate::task::group::guard_user_code;
-use crate::timer::{Batch, Clock, Expiry, LATEST, NEVER, Timers};
+use crate::timer::{Batch, Clock, Expiry, LATEST, NEVER, Refused, Registered, Shut, Timer, Timers};
 
 /// Naps for timers that are shorter than this have a rate, one per such time (M3): a wake-up costs some
 /// microseconds, and so at most a twentieth of the processor. Guessed.
@@ -50,6 +56,8 @@ pub(crate) enum Pace {
 /// The wheels of a runtime.
 pub(crate) struct Wheels {
     pub(crate) wheels: Box<[Arc<Timers>]>,
+    /// Whose worker is attached. A guess for who chooses: the wheel itself refuses (M6).
+    attached: Box<[AtomicBool]>,
     /// Whose turn it is to get a timer from elsewhere.
     turn: AtomicUsize,
     /// The time zero of the wheels.
@@ -58,7 +66,7 @@ pub(crate) struct Wheels {
 }
 
 impl Wheels {
-    pub(crate) fn new(workers: usize, clock: &Clock) -> Self {
+    pub(crate) fn new(places: usize, clock: &Clock) -> Self {
         let pace = match clock {
             Clock::Real => Pace::OfThreads,
             Clock::Manual(clock) => match sim::clock() {
@@ -67,11 +75,52 @@ impl Wheels {
             },
         };
         Self {
-            wheels: (0..workers).map(|_| Arc::new(Timers::new())).collect(),
+            wheels: (0..places).map(|_| Arc::new(Timers::new())).collect(),
+            attached: (0..places).map(|_| AtomicBool::new(false)).collect(),
             turn: AtomicUsize::new(0),
             epoch: clock.now(),
             pace,
         }
+    }
+
+    /// A worker is attached, and will look at its wheel.
+    pub(super) fn attach(&self, number: usize) {
+        self.wheels[number].open();
+        // ORDERING: Relaxed, a guess (M6).
+        self.attached[number].store(true, Ordering::Relaxed);
+    }
+
+    /// A worker leaves: from now on its wheel takes nothing (M6).
+    pub(super) fn detach(&self, number: usize) {
+        // ORDERING: Relaxed, a guess (M6).
+        self.attached[number].store(false, Ordering::Relaxed);
+        self.wheels[number].shut(Shut::Left);
+    }
+
+    /// The wheels of attached workers.
+    fn attached(&self) -> impl Iterator<Item = usize> {
+        // ORDERING: Relaxed, a guess (M6).
+        (0..self.wheels.len()).filter(|&number| self.attached[number].load(Ordering::Relaxed))
+    }
+
+    /// One of the wheels of attached workers, by a number; the first place's where nobody is attached,
+    /// because whoever comes first comes there.
+    fn attached_at(&self, number: usize) -> usize {
+        match self.attached().count() {
+            0 => 0,
+            // Somebody may have left between the two looks.
+            count => self.attached().nth(number % count).unwrap_or(0),
+        }
+    }
+
+    /// The wheel with fewer timers of two different ones that chance picks.
+    fn lighter_of_two(&self, mut choose: impl FnMut(usize) -> usize) -> usize {
+        let count = self.attached().count().max(1);
+        let first = choose(count);
+        let other = choose((count - 1).max(1));
+        let second = if other < first { other } else { other + 1 };
+        let (one, two) = (self.attached_at(first), self.attached_at(second));
+        if self.wheels[two].len() < self.wheels[one].len() { two } else { one }
     }
 
     /// A deadline as the wheels count it; one that is too far is the last, which never comes.
@@ -98,33 +147,95 @@ impl Wheels {
     }
 }
 
+/// Which wheel a timer should go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Preference {
+    /// That of the worker whose thread this is.
+    Here,
+    /// The lighter of two.
+    Light,
+}
+
 /// A wheel to register a timer with.
-pub(crate) struct Place<'a> {
-    pub(crate) timers: &'a Arc<Timers>,
+struct Place<'a> {
+    timers: &'a Arc<Timers>,
     /// Not in the future; may be some steps old.
-    pub(crate) now: u64,
+    now: u64,
     number: usize,
 }
 
 impl Shared {
+    /// Registers a timer, and sees to it that somebody looks at its wheel in time; ready if it is due, `None`
+    /// if the runtime has ended (M5).
+    pub(crate) fn register_timer(
+        &self,
+        mut timer: Pin<&mut Timer>,
+        at: Instant,
+        mut waker: Waker,
+        preference: Preference,
+    ) -> Option<Poll<()>> {
+        let deadline = self.wheels.deadline(at);
+        loop {
+            let place = match preference {
+                Preference::Here => self.place_timer(),
+                Preference::Light => self.place_light(),
+            };
+            match timer.as_mut().register(place.timers, deadline, place.now, waker) {
+                Ok(Registered::Due) => return Some(Poll::Ready(())),
+                Ok(Registered::Waits) => return Some(Poll::Pending),
+                Ok(Registered::Nearest) => {
+                    self.announce_timer(&place);
+                    return Some(Poll::Pending);
+                }
+                Err(Refused { why: Shut::Ended, .. }) => return None,
+                // M6.
+                Err(Refused { why: Shut::Left, waker: returned }) => waker = returned,
+            }
+        }
+    }
+
     /// The wheel for a timer that this thread registers.
-    pub(crate) fn place_timer(&self) -> Place<'_> {
+    fn place_timer(&self) -> Place<'_> {
         let wheels = &self.wheels;
         // SAFETY: used within this call only.
         if let Some(worker) = unsafe { Worker::of_runtime(self) }
-            && let Some(number) = worker.wheel()
+            && let Some(number) = worker.open_wheel()
         {
             let now = wheels.time(worker.time());
             return Place { timers: &wheels.wheels[number], now, number };
         }
         // ORDERING: Relaxed, any spread will do.
         let turn = wheels.turn.fetch_add(1, Ordering::Relaxed);
-        let number = turn % wheels.wheels.len();
+        let number = wheels.attached_at(turn);
         Place { timers: &wheels.wheels[number], now: wheels.time(self.clock.now()), number }
     }
 
+    /// The wheel for a delayed post.
+    fn place_light(&self) -> Place<'_> {
+        let wheels = &self.wheels;
+        // SAFETY: used within this call only.
+        let worker = unsafe { Worker::of_runtime(self) };
+        let number = wheels.lighter_of_two(|wheels| {
+            let scripted = self.script.as_ref().and_then(|script| script.for_post(wheels));
+            scripted.unwrap_or_else(|| self.choose(worker, wheels))
+        });
+        Place { timers: &wheels.wheels[number], now: wheels.time(self.clock.now()), number }
+    }
+
+    /// A number below `n` by chance.
+    fn choose(&self, worker: Option<&Worker>, n: usize) -> usize {
+        match worker {
+            Some(worker) => worker.rng.borrow_mut().below(n),
+            None => {
+                // ORDERING: Relaxed, any spread will do.
+                let turn = self.wheels.turn.fetch_add(1, Ordering::Relaxed);
+                Rng::new(self.seed().wrapping_add(turn as u64)).below(n)
+            }
+        }
+    }
+
     /// Sees to it that somebody looks at a wheel whose nearest deadline has become earlier (M1, M2).
-    pub(crate) fn announce_timer(&self, place: &Place<'_>) {
+    fn announce_timer(&self, place: &Place<'_>) {
         // SAFETY: used within this call only.
         if let Some(worker) = unsafe { Worker::of_runtime(self) }
             && worker.wheel() == Some(place.number)
@@ -165,6 +276,12 @@ impl Shared {
         self.wheels.nap(nearest.unwrap_or(NEVER), now)
     }
 
+    /// How many timers the worker in a slot looks after.
+    pub(crate) fn timers_of(&self, slot: &Slot) -> usize {
+        let lane = &self.lanes[slot.lane];
+        self.wheel_of(lane, lane.range.start + slot.info.index).map_or(0, |timers| timers.len())
+    }
+
     /// The wheel of the worker in a slot of `lane`, unless that is a spare's.
     pub(super) fn wheel_of(&self, lane: &Lane, slot: usize) -> Option<&Arc<Timers>> {
         if lane.runs_futures() { self.wheels.wheels.get(slot - lane.range.start) } else { None }
@@ -178,19 +295,31 @@ impl Shared {
         }
     }
 
+    /// Hands the timers of a worker that leaves to others (M6).
+    pub(super) fn empty_wheel(&self, number: usize) {
+        self.wheels.detach(number);
+        empty(&self.wheels.wheels[number]);
+    }
+
     /// M5; no thread is left.
     pub(super) fn close_wheels(&self) {
-        let mut batch = Batch::new();
         for timers in &self.wheels.wheels {
-            loop {
-                let expiry = timers.close(&mut batch);
-                for waker in batch.drain() {
-                    guard_user_code(|| waker.wake());
-                }
-                if expiry == Expiry::Done {
-                    break;
-                }
-            }
+            timers.shut(Shut::Ended);
+            empty(timers);
+        }
+    }
+}
+
+/// Wakes all timers of a wheel that was shut, unfired (M5, M6).
+fn empty(timers: &Timers) {
+    let mut batch = Batch::new();
+    loop {
+        let expiry = timers.close(&mut batch);
+        for waker in batch.drain() {
+            guard_user_code(|| waker.wake());
+        }
+        if expiry == Expiry::Done {
+            return;
         }
     }
 }
@@ -215,6 +344,18 @@ impl Worker {
     pub(super) fn wheel(&self) -> Option<usize> {
         let number = self.id() as usize;
         (self.runs_futures() && number < self.shared().wheels.wheels.len()).then_some(number)
+    }
+
+    /// The same, unless it takes nothing any more (M6).
+    fn open_wheel(&self) -> Option<usize> {
+        self.wheel().filter(|_| !self.is_leaving())
+    }
+
+    /// Hands the timers of this worker, which leaves, to others.
+    pub(super) fn give_timers_away(&self) {
+        if let Some(number) = self.wheel() {
+            self.shared().empty_wheel(number);
+        }
     }
 
     /// The wheels that this worker looks after (M1, M2).

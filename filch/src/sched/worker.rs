@@ -26,8 +26,11 @@ use std::time::{Duration, Instant};
 
 use super::core::EventCore;
 use super::drive::{BRIEF, Suspect};
+use super::leave::{Departure, Request};
 use super::ripe::Ripeness;
+use super::roster::Term;
 use super::shared::{Lane, Phase, Shared, Slot, lock};
+use super::watch::Watch;
 use crate::base::rng::Rng;
 use crate::base::shim::Ordering;
 use crate::idle;
@@ -119,6 +122,17 @@ pub(crate) struct Worker {
     pub(super) found_node: Cell<bool>,
     /// How many calls of a guest may fork (U3).
     pub(crate) forking: Cell<usize>,
+    /// Whether the event core is the program's own.
+    pub(super) guest_core: bool,
+    /// Watchers that were started or stopped since the last visit to the core (W2 of `watch`).
+    pub(super) changes: RefCell<Vec<Arc<Watch>>>,
+    /// Who waits for this worker to leave (`leave`).
+    pub(super) asked: RefCell<Option<Request>>,
+    pub(super) departure: Cell<Departure>,
+    /// How long it stays (`grow`).
+    pub(super) term: Term,
+    /// When a pump's call should end (`pump`).
+    pub(super) frame_end: Cell<Option<Instant>>,
 }
 
 impl Worker {
@@ -161,6 +175,12 @@ impl Worker {
             announced: Cell::new(0),
             found_node: Cell::new(false),
             forking: Cell::new(0),
+            guest_core: slot.guest_core.is_present(),
+            changes: RefCell::new(Vec::new()),
+            asked: RefCell::new(None),
+            departure: Cell::new(Departure::Stays),
+            term: if victim < lane.seats { shared.roster.term(index) } else { Term::Open },
+            frame_end: Cell::new(None),
             shared,
             index,
         };
@@ -285,7 +305,7 @@ impl Worker {
 
     /// Whether this worker only stands in for others.
     pub(crate) fn is_spare(&self) -> bool {
-        self.id() as usize >= self.lane().workers && !self.is_guest()
+        self.id() as usize >= self.lane().seats && !self.is_guest()
     }
 
     /// Whether this is a thread from outside (`adopt`).
@@ -376,10 +396,14 @@ impl Worker {
         self.deliver(|core| core.park(timeout));
     }
 
-    /// Moves what others sent to this worker into its private queue.
+    /// Moves what others sent to this worker into its private queue, as much as it runs in one step: they
+    /// may send for ever (K4).
     fn inbound(&self) {
         let mailbox = &self.slot().mailbox;
-        while !mailbox.is_empty() {
+        for _ in 0..self.shared.config.private_budget {
+            if mailbox.is_empty() {
+                break;
+            }
             // SAFETY: S3, we are the owner.
             match unsafe { mailbox.pop() } {
                 Pop::Item(item) => self.keep(RawTask(item)),
@@ -473,6 +497,7 @@ impl Worker {
             let mixed = 7 * now + aim;
             self.interval.set(if aim < now { mixed / 8 } else { mixed.div_ceil(8) });
         }
+        self.shared.grow_with_load(self.lane());
     }
 
     /// Looks outside of the worker's own queues: injector, then others.

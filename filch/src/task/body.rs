@@ -202,6 +202,93 @@ impl<F: FnOnce() -> T, T> Body for JobBody<F> {
     }
 }
 
+/// A body made from a closure, for the micro lane.
+pub(crate) struct MicroBody<F>(pub(crate) F);
+
+impl<F: FnOnce() -> T, T> Body for MicroBody<F> {
+    type Output = T;
+    type Slot = NoSlot;
+    const KIND: Kind = Kind::Future;
+
+    fn slot(&self) -> NoSlot {
+        NoSlot
+    }
+    const STAYS: bool = false;
+
+    unsafe fn run(this: *mut Self, _: RawTask) -> Poll<T> {
+        // SAFETY: the caller owns the body, and by `STAYS` nobody reads it again.
+        let closure = unsafe { this.read() };
+        Poll::Ready((closure.0)())
+    }
+}
+
+/// A body made from a closure for the worker in a slot.
+pub(crate) struct PostedBody<F> {
+    pub(crate) slot: u32,
+    pub(crate) closure: F,
+}
+
+impl<F: FnOnce() -> T, T> Body for PostedBody<F> {
+    type Output = T;
+    type Slot = u32;
+    const KIND: Kind = Kind::Posted;
+
+    fn slot(&self) -> u32 {
+        self.slot
+    }
+    const STAYS: bool = false;
+
+    unsafe fn run(this: *mut Self, _: RawTask) -> Poll<T> {
+        // SAFETY: the caller owns the body, and by `STAYS` nobody reads it again.
+        let posted = unsafe { this.read() };
+        Poll::Ready((posted.closure)())
+    }
+}
+
+/// A future that is made by the worker that it stays on. Until then it is a closure, which may be sent and
+/// be dropped anywhere.
+pub(crate) struct MadeThere<M, F> {
+    slot: u32,
+    stage: Making<M, F>,
+}
+
+enum Making<M, F> {
+    To(Option<M>),
+    Made { future: F, _pin: Rc<()> },
+}
+
+impl<M, F> MadeThere<M, F> {
+    /// `make` returns the guard of a pinned body beside the future.
+    pub(crate) fn new(slot: u32, make: M) -> Self {
+        Self { slot, stage: Making::To(Some(make)) }
+    }
+}
+
+impl<M: FnOnce() -> (Rc<()>, F), F: Future> Body for MadeThere<M, F> {
+    type Output = F::Output;
+    type Slot = u32;
+    const KIND: Kind = Kind::Pinned;
+
+    fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    unsafe fn run(this: *mut Self, task: RawTask) -> Poll<F::Output> {
+        // SAFETY: the caller owns the body.
+        let stage = unsafe { &mut (*this).stage };
+        if let Making::To(make) = stage {
+            let make = make.take().expect("made once, or dropped with the panic of the making");
+            let (pin, future) = make();
+            *stage = Making::Made { future, _pin: pin };
+        }
+        let Making::Made { future, .. } = stage else { unreachable!("made above") };
+        // SAFETY: pinned, by the caller's promise: a cell never moves.
+        let future = unsafe { Pin::new_unchecked(future) };
+        // SAFETY: the caller runs the task.
+        unsafe { poll(future, task) }
+    }
+}
+
 /// A body made from a closure that blocks.
 pub(crate) struct BlockingBody<F>(pub(crate) F);
 

@@ -234,6 +234,12 @@ impl Group {
         self.count.try_add(1)
     }
 
+    /// As `try_enter`, for several members: all or none.
+    #[must_use]
+    pub(crate) fn try_enter_many(&self, members: usize) -> bool {
+        self.count.try_add(members)
+    }
+
     /// Gives a member's unit back, by way of the ledger where this worker deals in it.
     ///
     /// # Safety
@@ -398,7 +404,9 @@ impl Group {
         let kind = unsafe { task.header() }.vtable.kind;
         let list: fn(&mut Members) -> &mut Vec<TaskRef> = match kind {
             Kind::Job => |members| &mut members.jobs,
-            Kind::Future | Kind::Pinned | Kind::Blocking => |members| &mut members.tasks,
+            Kind::Future | Kind::Pinned | Kind::Posted | Kind::Blocking => {
+                |members| &mut members.tasks
+            }
         };
         // SAFETY: by the caller's promise.
         unsafe { self.enlist_in(task, list) };

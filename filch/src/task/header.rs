@@ -54,6 +54,8 @@ pub(crate) enum Kind {
     Job,
     /// A future that stays on one worker.
     Pinned,
+    /// A closure for one worker.
+    Posted,
     /// A closure that blocks: a thread of its own, apart from the lanes.
     Blocking,
 }

@@ -9,6 +9,9 @@
 //! | hold a lock across a switch | [`Mutex`], [`RwLock`], [`Condvar`] |
 //! | let others go first at a place of one's own | [`switch_point`] |
 //! | move a runtime's clock by hand | [`Clock`], [`ManualClock`] |
+//! | decide what a worker's event loop tells, and see how long it would wait | [`FakeCore`], [`FakeEvents`] |
+//! | count wakes | [`RecordingWaker`] |
+//! | decide what is left to chance | [`ScriptedRng`] |
 //!
 //! Outside of a [`Sim`] the functions and locks are the system's, so the same program runs on
 //! threads and in a simulation.
@@ -21,14 +24,19 @@
 //! });
 //! ```
 
+mod core;
 mod failure;
 mod lock;
 mod sim;
 mod thread;
+mod waker;
 
+pub use self::core::{FakeCore, FakeEvents};
+pub use crate::base::script::ScriptedRng;
 pub use crate::io::fake::IoScript;
 pub use crate::timer::{Clock, ManualClock};
 pub use failure::{Failure, FailureKind};
 pub use lock::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use sim::{Run, Sim};
 pub use thread::{ThreadHandle, now, random, sleep, spawn_thread, switch_point};
+pub use waker::RecordingWaker;

@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use super::instant::Instant;
 use crate::sched::shared::Shared;
+use crate::sched::timers::Preference;
 use crate::task::budget;
-use crate::timer::{Polled, Registered, Timer};
+use crate::timer::{Polled, Timer};
 use crate::{runtime, spawn};
 
 /// Waits until `duration` has passed since this call.
@@ -173,15 +174,8 @@ impl Sleep {
 
     /// As `register`, with a wheel of this runtime; `None` if it has ended.
     fn register_with(self: Pin<&mut Self>, shared: &Shared, waker: Waker) -> Option<Poll<()>> {
-        let place = shared.place_timer();
-        let deadline = shared.wheels.deadline(self.deadline.into_std());
-        match self.timer().register(place.timers, deadline, place.now, waker) {
-            Registered::Due => return Some(Poll::Ready(())),
-            Registered::Refused => return None,
-            Registered::Waits => {}
-            Registered::Nearest => shared.announce_timer(&place),
-        }
-        Some(Poll::Pending)
+        let at = self.deadline.into_std();
+        shared.register_timer(self.timer(), at, waker, Preference::Here)
     }
 }
 

@@ -16,6 +16,6 @@ pub use crate::base::clock::ManualClock;
 #[cfg(not(loom))]
 pub use clock::Clock;
 #[cfg_attr(loom, expect(unused_imports, reason = "the scheduler is not modelled"))]
-pub(crate) use timers::{Batch, Expiry, Polled, Registered, Timer, Timers};
+pub(crate) use timers::{Batch, Expiry, Polled, Refused, Registered, Shut, Timer, Timers};
 #[cfg_attr(loom, expect(unused_imports, reason = "the scheduler is not modelled"))]
 pub(crate) use wheel::{LATEST, NEVER};

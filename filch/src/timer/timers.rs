@@ -21,7 +21,11 @@
 //!     deadline than it was is told so, and sees to it that somebody looks. A removal leaves it: one
 //!     look for nothing costs less than to tell somebody of each deadline anew.
 //! N5. No lock is held while a waker is cloned, woken or dropped.
-//! N6. A wheel that was closed is over: it is empty and takes no timer.
+//! N6. A wheel that is shut takes no timer and fires none. It is shut and opened under the lock, so who shuts
+//!     it and then empties it (`close`) leaves nothing behind that nobody looks at. To empty it is to go to
+//!     the end of time; opened again, it begins anew.
+//! N7. `len` is what the wheel holds: written under the lock, so a registration is counted before it
+//!     returns.
 //!
 //! Not here: whose wheel, who looks when, what time it is (`sched/timers.rs`).
 
@@ -33,7 +37,9 @@ use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 
 use super::wheel::{Inserted, Linked, NEVER, Node, Popped, Wheel};
-use crate::base::shim::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, UnsafeCell};
+use crate::base::shim::{
+    AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, UnsafeCell,
+};
 
 #[cfg(all(test, loom))]
 mod model;
@@ -54,7 +60,39 @@ const FIRED: u32 = 2;
 pub(crate) struct Timers {
     /// N4, in nanoseconds.
     nearest: AtomicU64,
-    wheel: Mutex<Wheel<Entry>>,
+    /// N7.
+    len: AtomicUsize,
+    wheel: Mutex<Shelf>,
+}
+
+/// What is under the lock.
+struct Shelf {
+    wheel: Wheel<Entry>,
+    /// N6.
+    intake: Intake,
+}
+
+/// Whether a wheel takes timers (N6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Intake {
+    Open,
+    Shut(Shut),
+}
+
+/// Why a wheel is shut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shut {
+    /// Nobody looks at it for now; another takes the timer.
+    Left,
+    /// Nobody will look at it again, nor at any other of its runtime.
+    Ended,
+}
+
+/// A shut wheel did not take a timer.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) waker: Waker,
+    pub(crate) why: Shut,
 }
 
 /// What the wheel points to.
@@ -100,8 +138,6 @@ pub(crate) enum Registered {
     Waits,
     /// It is in the wheel, and nothing was due so early before (N4).
     Nearest,
-    /// It is in no wheel: this one was closed (N6).
-    Refused,
 }
 
 /// How a timer stands.
@@ -152,7 +188,33 @@ impl Batch {
 
 impl Timers {
     pub(crate) fn new() -> Self {
-        Self { nearest: AtomicU64::new(NEVER), wheel: Mutex::new(Wheel::new()) }
+        let shelf = Shelf { wheel: Wheel::new(), intake: Intake::Open };
+        Self { nearest: AtomicU64::new(NEVER), len: AtomicUsize::new(0), wheel: Mutex::new(shelf) }
+    }
+
+    /// How many timers are in the wheel (N7).
+    pub(crate) fn len(&self) -> usize {
+        // ORDERING: Relaxed, a count to compare.
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// N7; the caller holds the lock.
+    fn count(&self, change: impl FnOnce(usize) -> usize) {
+        // ORDERING: Relaxed, only holders of the lock write it.
+        self.len.store(change(self.len()), Ordering::Relaxed);
+    }
+
+    /// Takes no timer from now on (N6).
+    pub(crate) fn shut(&self, why: Shut) {
+        self.lock().intake = Intake::Shut(why);
+    }
+
+    /// Takes timers again (N6).
+    pub(crate) fn open(&self) {
+        let mut shelf = self.lock();
+        if let Intake::Shut(_) = std::mem::replace(&mut shelf.intake, Intake::Open) {
+            shelf.wheel.begin_anew();
+        }
     }
 
     /// When somebody should look at the latest, in nanoseconds.
@@ -163,7 +225,7 @@ impl Timers {
         self.nearest.load(Ordering::Relaxed)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Wheel<Entry>> {
+    fn lock(&self) -> MutexGuard<'_, Shelf> {
         // Nothing of the user's runs under the lock (N5), so poison means nothing.
         self.wheel.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -178,7 +240,11 @@ impl Timers {
     /// caller wakes the batch. What it moves counts too: a slot that is full of timers for later holds
     /// nobody up.
     pub(crate) fn expire(&self, now: u64, budget: &mut usize, batch: &mut Batch) -> Expiry {
-        let mut wheel = self.lock();
+        let mut shelf = self.lock();
+        if shelf.intake != Intake::Open {
+            return Expiry::Done;
+        }
+        let (wheel, before) = (&mut shelf.wheel, batch.len);
         let most = MOVES * (*budget).min(Batch::SIZE);
         let mut moves = most;
         let mut expiry = Expiry::More;
@@ -198,19 +264,22 @@ impl Timers {
         }
         *budget = budget.saturating_sub((most - moves) / MOVES);
         self.publish(wheel.nearest());
+        self.count(|len| len - (batch.len - before));
         expiry
     }
 
-    /// Nobody will look at this wheel again: takes some timers out, unfired; the caller wakes the batch,
+    /// Nobody looks at this wheel, which is shut: takes some timers out, unfired; the caller wakes the batch,
     /// so that they find another one (N6).
     pub(crate) fn close(&self, batch: &mut Batch) -> Expiry {
-        let mut wheel = self.lock();
+        let mut shelf = self.lock();
+        debug_assert!(matches!(shelf.intake, Intake::Shut(_)), "N6");
         let mut moves = usize::MAX;
         while batch.len < Batch::SIZE {
-            let Popped::Entry(entry) = wheel.pop(NEVER, &mut moves) else {
+            let Popped::Entry(entry) = shelf.wheel.pop(NEVER, &mut moves) else {
                 self.publish(NEVER);
                 return Expiry::Done;
             };
+            self.count(|len| len - 1);
             // SAFETY: it was LINKED, and the lock is held (N1).
             batch.push(unsafe { Entry::leave(entry, IDLE) });
         }
@@ -291,7 +360,7 @@ impl Timer {
     }
 
     fn change_waker(self: Pin<&mut Self>, mut waker: Waker) -> Polled {
-        let wheel = self.home().lock();
+        let shelf = self.home().lock();
         let state = self.entry.state();
         if state == LINKED {
             self.entry.waker.with_mut(|place| {
@@ -299,7 +368,7 @@ impl Timer {
                 std::mem::swap(unsafe { &mut *place.cast::<Waker>() }, &mut waker);
             });
         }
-        drop(wheel);
+        drop(shelf);
         // N5: `waker`, whichever it is by now, goes after the lock.
         match state {
             FIRED => Polled::Fired,
@@ -313,14 +382,14 @@ impl Timer {
     }
 
     /// Puts the timer, which is in no wheel, into that of `timers`. `deadline` is at most
-    /// [`LATEST`](super::LATEST) and `now` not in the future.
+    /// [`LATEST`](super::LATEST) and `now` not in the future. A wheel that is shut gives the waker back.
     pub(crate) fn register(
         self: Pin<&mut Self>,
         timers: &Arc<Timers>,
         deadline: u64,
         now: u64,
         waker: Waker,
-    ) -> Registered {
+    ) -> Result<Registered, Refused> {
         debug_assert_ne!(self.entry.state(), LINKED);
         // SAFETY: the entry is not moved, only `home` is changed.
         let this = unsafe { self.get_unchecked_mut() };
@@ -330,32 +399,34 @@ impl Timer {
         let entry = &this.entry;
         // SAFETY: N2, we are the owner, and it is not LINKED.
         entry.waker.with_mut(|place| unsafe { (*place).write(waker) });
-        let mut wheel = timers.lock();
-        let refused = match wheel.is_over() {
-            true => Some(Registered::Refused),
-            // SAFETY: it is in no wheel; and pinned until its drop, which takes it out (N3).
-            false => match unsafe { wheel.insert(NonNull::from(entry), deadline, now) } {
-                Inserted::Due => Some(Registered::Due),
-                Inserted::Waits => None,
-            },
-        };
-        if let Some(refused) = refused {
-            drop(wheel);
-            let state = if refused == Registered::Due { FIRED } else { IDLE };
+        let mut shelf = timers.lock();
+        if let Intake::Shut(why) = shelf.intake {
             // ORDERING: Relaxed, only the owner leaves IDLE and FIRED.
-            entry.state.store(state, Ordering::Relaxed);
+            entry.state.store(IDLE, Ordering::Relaxed);
+            // SAFETY: N2, written above, and nobody has taken it.
+            let waker = entry.waker.with(|waker| unsafe { waker.cast::<Waker>().read() });
+            return Err(Refused { waker, why });
+        }
+        let wheel = &mut shelf.wheel;
+        // SAFETY: it is in no wheel; and pinned until its drop, which takes it out (N3).
+        let inserted = unsafe { wheel.insert(NonNull::from(entry), deadline, now) };
+        if inserted == Inserted::Due {
+            drop(shelf);
+            // ORDERING: Relaxed, only the owner leaves FIRED.
+            entry.state.store(FIRED, Ordering::Relaxed);
             // SAFETY: N2, written above, and nobody has taken it.
             drop(entry.waker.with(|waker| unsafe { waker.cast::<Waker>().read() }));
-            return refused;
+            return Ok(Registered::Due);
         }
         // ORDERING: Relaxed, who leaves LINKED holds the lock after us.
         entry.state.store(LINKED, Ordering::Relaxed);
+        timers.count(|len| len + 1);
         let (before, nearest) = (timers.nearest(), wheel.nearest());
         if nearest < before {
             timers.publish(nearest);
-            return Registered::Nearest;
+            return Ok(Registered::Nearest);
         }
-        Registered::Waits
+        Ok(Registered::Waits)
     }
 
     /// Takes the timer out of its wheel; the waker is returned, if it was there. Afterwards it is idle.
@@ -366,11 +437,12 @@ impl Timer {
 
     fn take_out(&mut self) -> Option<Waker> {
         if self.entry.state() == LINKED {
-            let mut wheel = self.home().lock();
+            let mut shelf = self.home().lock();
             if self.entry.state() == LINKED {
                 let entry = NonNull::from(&self.entry);
                 // SAFETY: N1, LINKED under the lock.
-                unsafe { wheel.remove(entry) };
+                unsafe { shelf.wheel.remove(entry) };
+                self.home().count(|len| len - 1);
                 // SAFETY: it was LINKED and is out, and the lock is held.
                 return Some(unsafe { Entry::leave(entry, IDLE) });
             }

@@ -137,9 +137,10 @@ impl<E: Linked> Wheel<E> {
         self.levels_used == 0
     }
 
-    /// Whether all the time there is has passed: nothing that is put in would ever be taken out.
-    pub(crate) fn is_over(&self) -> bool {
-        self.elapsed == NEVER
+    /// Forgets what time it was, once all that was in it has been taken out.
+    pub(crate) fn begin_anew(&mut self) {
+        debug_assert!(self.is_empty() && self.cut.is_none(), "it was emptied");
+        self.elapsed = 0;
     }
 
     /// The time, in nanoseconds, at which the wheel should be looked at next (W4, W5).

@@ -9,6 +9,7 @@ use std::time::Duration;
 use filch::{Builder, Shutdown};
 
 mod graphs;
+mod hive;
 mod ops;
 mod storm;
 

@@ -1,11 +1,14 @@
 //! How a driver stops (V5, V7).
 
+use std::os::fd::RawFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::backend::{Backend, Intake, State};
 use super::{BUDGET, Driver, wait_in_ring};
 use crate::base::shim::yield_now;
 use crate::io::batch::Batch;
+use crate::io::readiness::Readiness;
 use crate::io::sys;
 use crate::io::uring::Plan;
 
@@ -19,6 +22,8 @@ pub(crate) enum Ending {
     Close,
     /// Its thread ends; operations move elsewhere (O5 of `slots`).
     Evacuate,
+    /// As `Evacuate`, of a regular worker that leaves: nothing comes here until another has its place.
+    Leave,
 }
 
 impl Driver {
@@ -37,7 +42,7 @@ impl Driver {
                 batch.deliver();
             }
             batch.deliver();
-            if now == Ending::Evacuate && ending() == Ending::Close {
+            if now != Ending::Close && ending() == Ending::Close {
                 now = Ending::Close;
                 self.shut(now, batch);
             }
@@ -80,6 +85,25 @@ impl Driver {
         Some(uring.plan())
     }
 
+    /// Takes operations again: a worker looks after it (G5 of `engine`).
+    pub(crate) fn admit(&self) {
+        self.lock().intake = Intake::Open;
+    }
+
+    /// Takes no operations until somebody looks after it again.
+    pub(crate) fn refuse(&self) {
+        self.lock().intake = Intake::Shut;
+    }
+
+    /// Forgets all descriptors, which are to be registered elsewhere.
+    pub(crate) fn take_sources(&self) -> Vec<(RawFd, Arc<Readiness>)> {
+        let mut state = self.lock();
+        let Backend::Epoll(epoll) = &mut state.backend else { return Vec::new() };
+        let sources = epoll.take_all();
+        self.count(&state);
+        sources
+    }
+
     /// Closes what was open, when nobody is in the kernel with it (V7).
     fn close(&self, ending: Ending) {
         let mut state = self.lock();
@@ -88,12 +112,12 @@ impl Driver {
             yield_now();
             state = self.lock();
         }
-        state.intake = Intake::Open;
+        state.intake = if ending == Ending::Leave { Intake::Shut } else { Intake::Open };
         let after = match (ending, &state.backend) {
             (Ending::Close, _) => Backend::Closed,
             // Sources stay: others look after them while nobody occupies the slot.
             (Ending::Evacuate, Backend::Epoll(_)) => return,
-            (Ending::Evacuate, _) => Backend::Unopened,
+            (Ending::Evacuate | Ending::Leave, _) => Backend::Unopened,
         };
         let before = std::mem::replace(&mut state.backend, after);
         self.count(&state);

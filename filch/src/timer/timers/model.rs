@@ -35,7 +35,7 @@ const DEADLINE: u64 = 1 << 20;
 
 fn registered(timers: &Arc<Timers>, waker: &Waker) -> Pin<Box<Timer>> {
     let mut timer = Box::pin(Timer::new());
-    let registered = timer.as_mut().register(timers, DEADLINE, 0, waker.clone());
+    let registered = timer.as_mut().register(timers, DEADLINE, 0, waker.clone()).unwrap();
     assert_ne!(registered, Registered::Due);
     timer
 }
@@ -133,7 +133,7 @@ fn loom_timer_migrates_and_is_reset_while_fired() {
             let old = timer.as_mut().cancel();
             let missed = old.is_none();
             drop(old);
-            let registered = timer.as_mut().register(&home, DEADLINE, 0, new_waker);
+            let registered = timer.as_mut().register(&home, DEADLINE, 0, new_waker).unwrap();
             assert_eq!(registered, Registered::Nearest);
             (timer, missed)
         });
@@ -157,6 +157,7 @@ fn loom_wheel_closed_while_timer_is_dropped() {
         let timer = registered(&timers, &waker);
         let runtime = thread::spawn(move || {
             let mut batch = Batch::new();
+            timers.shut(Shut::Left);
             assert_eq!(timers.close(&mut batch), Expiry::Done);
             batch.drain().for_each(Waker::wake);
         });

@@ -1,0 +1,145 @@
+//! The pump: a main worker inside of a loop that is not ours.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use crate::error::BuildError;
+use crate::runtime::{Handle, Runtime};
+use crate::sched::pump::{Main, Pumped};
+use crate::sched::shutdown::{Shutdown, ShutdownReport};
+
+impl Runtime {
+    /// Makes the calling thread the main worker of a hive, for as long as each frame of its own loop lets it:
+    /// the loop of a window system, a game, a toolkit. The other workers start.
+    ///
+    /// `wake` asks the loop for a frame, from any thread: it is called when there is work for a pump that
+    /// rests, when a timer of its is due, and at the end of a frame that leaves work. It must not block.
+    ///
+    /// The pump's worker drives no I/O: sockets that are used on it are driven by the other I/O workers, and
+    /// what they bring comes back to it.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use filch::Pumped;
+    ///
+    /// let hive = filch::Builder::new().io_workers(2).compute_workers(1).hive()?;
+    /// let (ui, handle) = (hive.workers()[0].id, hive.handle());
+    /// let (wake, frames) = mpsc::channel();
+    /// let mut pump = hive.pump(move || drop(wake.send(())))?;
+    /// drop(handle.clone().spawn_to(ui, move || async move {
+    ///     let here = std::thread::current().id();
+    ///     let answer = filch::cpu(|| 6 * 7).await;        // on a compute worker, and back
+    ///     assert_eq!(std::thread::current().id(), here);
+    ///     assert_eq!(answer, 42);
+    ///     handle.request_stop();
+    /// })?);
+    /// loop {
+    ///     frames.recv()?;                                 // the loop's own business
+    ///     if pump.run(Duration::from_millis(2)) == Pumped::Stopped { break }
+    /// }
+    /// pump.finish(filch::Shutdown::Abort);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If a thread cannot start, or the runtime has no I/O worker.
+    ///
+    /// # Panics
+    /// Of a runtime that is started already; inside one of the runtime's own tasks.
+    #[track_caller]
+    pub fn pump(self, wake: impl Fn() + Send + Sync + 'static) -> Result<Pump, BuildError> {
+        assert!(
+            self.shared().life.is_for_a_caller(),
+            "a runtime that is started has no main worker: use `Builder::hive`"
+        );
+        let handle = self.handle();
+        let main = Main::start(&self.into_shared(), Box::new(wake))?;
+        Ok(Pump { main: Some(main), handle, here: PhantomData })
+    }
+}
+
+/// The main worker of a hive in a loop of others; see [`Runtime::pump`].
+///
+/// Dropped, it ends the runtime: all tasks are dropped at their next await.
+///
+/// ```
+/// use std::time::Duration;
+/// let hive = filch::Builder::new().io_workers(1).hive()?;
+/// hive.post(|| println!("in the first frame"))?;
+/// let mut pump = hive.pump(|| println!("a frame, please"))?;
+/// assert_eq!(pump.run(Duration::from_millis(2)), filch::Pumped::Idle);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "nothing runs on this thread unless it is called"]
+pub struct Pump {
+    /// There until the end.
+    main: Option<Main>,
+    handle: Handle,
+    /// A worker is its thread's.
+    here: PhantomData<*const ()>,
+}
+
+impl Pump {
+    /// Runs tasks until there are none, or `budget` is spent: after that at most one more of each kind (posted
+    /// to this worker, its own, found elsewhere), so that none keeps the others waiting.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use filch::Pumped;
+    /// let hive = filch::Builder::new().io_workers(1).hive()?;
+    /// hive.post_batch((0..2).map(|i| move || println!("{i}")))?;
+    /// let mut pump = hive.pump(|| ())?;
+    /// assert_eq!(pump.run(Duration::ZERO), Pumped::More);
+    /// assert_eq!(pump.run(Duration::from_secs(1)), Pumped::Idle);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn run(&mut self, budget: Duration) -> Pumped {
+        match &mut self.main {
+            Some(main) => main.run(budget),
+            None => Pumped::Stopped,
+        }
+    }
+
+    /// The runtime.
+    ///
+    /// ```
+    /// let pump = filch::Builder::new().io_workers(1).hive()?.pump(|| ())?;
+    /// assert_eq!(pump.handle().workers().len(), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Ends the runtime in the given way, unless somebody has asked for another end already, and returns when
+    /// all tasks are gone. Until then this thread goes on working.
+    ///
+    /// ```
+    /// let pump = filch::Builder::new().io_workers(1).hive()?.pump(|| ())?;
+    /// assert!(pump.finish(filch::Shutdown::Drain).unfinished.is_empty());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn finish(mut self, how: Shutdown) -> ShutdownReport {
+        self.end(how)
+    }
+
+    fn end(&mut self, how: Shutdown) -> ShutdownReport {
+        let Some(main) = self.main.take() else { return ShutdownReport::default() };
+        self.handle.request_shutdown(how);
+        main.finish()
+    }
+}
+
+impl Drop for Pump {
+    fn drop(&mut self) {
+        self.end(Shutdown::Abort);
+    }
+}
+
+impl fmt::Debug for Pump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pump").finish_non_exhaustive()
+    }
+}

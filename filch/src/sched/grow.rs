@@ -1,0 +1,112 @@
+//! Crews that follow the load: one more worker while work waits and everybody is busy, one less when it
+//! has had nothing to do for a while.
+//!
+//! L1. A lane grows by one at a time: the next comes when the last is there, and still nobody is free.
+//! L2. Who came for the load leaves as who is detached does (`leave`), so nothing is lost. Others stay.
+//!
+//! Not here: places (`roster`), spares, which replace who blocks (`crew`).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::leave::{Answer, Request};
+use super::roster::{Farewell, NewWorker, Term};
+use super::shared::{Lane, Phase, Shared};
+use super::worker::Worker;
+use crate::base::shim::Ordering;
+use crate::config::hooks::Role;
+
+impl Shared {
+    /// Attaches a worker to the lane if the program wants that, work waits and nobody is free.
+    #[inline]
+    pub(super) fn grow_with_load(&self, lane: &Lane) {
+        if self.config.elastic {
+            self.grow(lane);
+        }
+    }
+
+    #[cold]
+    fn grow(&self, lane: &Lane) {
+        let counts = lane.idle.counts();
+        let somebody_is_free = counts.sleeping > 0 || counts.searching > 0;
+        if somebody_is_free || self.phase() != Phase::Open || !lane.has_ready(&self.slots) {
+            return;
+        }
+        // ORDERING: Relaxed, only who sets it goes on (L1); nothing is published.
+        if lane.growing.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let new = match lane.role {
+            Role::Io | Role::Both => NewWorker::io(),
+            Role::Compute => NewWorker::compute(),
+        };
+        // SAFETY: the caller's `&self` keeps it alive.
+        let shared = unsafe { Self::to_arc(self.root.home().shared.cast()) };
+        if shared.attach(NewWorker { term: Term::Load, ..new }).is_err() {
+            lane.grown();
+        }
+    }
+}
+
+impl Lane {
+    /// Who was to come is there, or will not come.
+    pub(super) fn grown(&self) {
+        // ORDERING: Relaxed, as in `grow`.
+        self.growing.store(false, Ordering::Relaxed);
+    }
+}
+
+/// How long a worker has had nothing to do.
+pub(super) struct Idleness {
+    keep_alive: Option<Duration>,
+    tick: u64,
+    since: Instant,
+}
+
+impl Idleness {
+    pub(super) fn of(worker: &Worker) -> Self {
+        let keep_alive = worker.keep_alive();
+        Self { keep_alive, tick: worker.tick.get(), since: worker.time() }
+    }
+
+    /// Whether a worker that came for the load has nothing to do any more; between two steps.
+    pub(super) fn is_over(&mut self, worker: &Worker) -> bool {
+        let Some(keep_alive) = self.keep_alive else { return false };
+        let (tick, now) = (worker.tick.get(), worker.time());
+        if tick != self.tick {
+            (self.tick, self.since) = (tick, now);
+        }
+        let over = now.saturating_duration_since(self.since) >= keep_alive;
+        if over {
+            // One that has to stay tries again after as long.
+            self.since = now;
+        }
+        over
+    }
+}
+
+impl Worker {
+    /// How long this worker stays without work, if it goes by itself: a spare, or who came for the load.
+    pub(super) fn keep_alive(&self) -> Option<Duration> {
+        (self.is_spare() || self.term == Term::Load)
+            .then_some(self.shared().config.spare_keep_alive)
+    }
+
+    /// This worker has a task in hand that it did not make: if more wait and nobody is free, another comes.
+    pub(super) fn make_others_come(&self) {
+        if self.shared().config.elastic {
+            if self.searching.get() {
+                self.stop_searching();
+            }
+            self.shared().grow_with_load(self.lane());
+        }
+    }
+
+    /// L2; unless it may not leave.
+    pub(super) fn leave_for_lack_of_work(&self) {
+        let id = self.shared().id_of_slot(self.index());
+        if self.asked.borrow().is_none() && self.shared().dismiss(id) == Ok(Farewell::Works) {
+            self.ask_to_leave(Request::new(Arc::new(Answer::default())));
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! A runtime that its caller runs: from the registration of its workers to the structured end.
+//!
+//! Before it is run, workers are registered and posts are kept: in the mailboxes, the injectors and the
+//! wheels where they will be found. Then the calling thread is the main worker, and the others get threads.
+//! A *closer* waits for the request to stop, ends the tasks as it says (`shutdown`) while all workers go on
+//! working, and then stops them.
+//!
+//! F1. A stop is requested once; what is asked later does not count.
+//! F2. The main worker leaves its slot before the queues are cleared, as every other thread does (S3).
+//! F3. A runtime that ends before it was run is run for its end, if there are tasks to end.
+//!
+//! Not here: how the main worker lives in a loop of others (`pump`).
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use super::blocking::wait_while;
+use super::shared::{Birth, Phase, Shared, lock};
+use super::shutdown::{Shutdown, ShutdownReport};
+use super::worker::{Flow, Worker};
+use crate::base::shim::Mutex;
+use crate::base::thread::{self, Thread};
+use crate::error::BuildError;
+use crate::task::group::Group;
+
+pub(crate) struct Life {
+    birth: Birth,
+    stop: Mutex<Stop>,
+}
+
+#[derive(Default)]
+struct Stop {
+    /// F1.
+    asked: Option<Shutdown>,
+    /// Who waits for it.
+    waiter: Option<Waker>,
+}
+
+impl Life {
+    pub(super) fn new(birth: Birth) -> Self {
+        Self { birth, stop: Mutex::default() }
+    }
+
+    /// Whether a thread that calls is the main worker (Q3 of `roster`).
+    pub(crate) fn is_for_a_caller(&self) -> bool {
+        self.birth == Birth::Waiting
+    }
+
+    /// Asks for the end (F1).
+    pub(crate) fn request(&self, how: Shutdown) {
+        let mut stop = lock(&self.stop);
+        stop.asked.get_or_insert(how);
+        let waiter = stop.waiter.take();
+        drop(stop);
+        if let Some(waiter) = waiter {
+            waiter.wake();
+        }
+    }
+
+    /// Blocks until the end is asked for.
+    pub(crate) fn wait_for_request(&self) -> Shutdown {
+        wait_while(|waker| {
+            // Cloned before the lock, and the old one dropped after it.
+            let fresh = waker.clone();
+            let mut stop = lock(&self.stop);
+            let waits = stop.asked.is_none();
+            let old = stop.waiter.replace(fresh);
+            drop(stop);
+            drop(old);
+            waits
+        });
+        lock(&self.stop).asked.expect("that is what was waited for")
+    }
+}
+
+/// The thread that ends the tasks of a runtime when it is asked to.
+pub(super) struct Closer {
+    thread: Thread,
+    report: Arc<Mutex<ShutdownReport>>,
+}
+
+impl Closer {
+    pub(super) fn start(shared: &Arc<Shared>) -> Result<Self, BuildError> {
+        let report = Arc::new(Mutex::new(ShutdownReport::default()));
+        let (shared, place) = (shared.clone(), report.clone());
+        let name = thread::name_with_suffix(&shared.config.thread_name, "closer");
+        let body = move || {
+            let how = shared.life.wait_for_request();
+            let report = shared.end_tasks(how);
+            *lock(&place) = report;
+            shared.stop_workers();
+        };
+        match thread::start(&name, None, body) {
+            Ok(thread) => Ok(Self { thread, report }),
+            Err(source) => Err(BuildError::Thread { name, source }),
+        }
+    }
+
+    /// Waits until the tasks are gone.
+    pub(super) fn finish(self) -> ShutdownReport {
+        self.thread.join();
+        std::mem::take(&mut *lock(&self.report))
+    }
+}
+
+impl Shared {
+    /// Runs a runtime that waits for it, until it is asked to stop and has ended.
+    pub(crate) fn run(self: &Arc<Self>) -> Result<ShutdownReport, BuildError> {
+        if !self.life.is_for_a_caller() {
+            let how = self.life.wait_for_request();
+            return Ok(self.shut_down(how));
+        }
+        let (main, closer) = self.begin()?;
+        if let Some(slot) = main {
+            self.serve_as_main(slot);
+        }
+        let report = closer.finish();
+        self.stop_threads();
+        Ok(report)
+    }
+
+    /// Starts everybody but the main worker.
+    pub(super) fn begin(self: &Arc<Self>) -> Result<(Option<usize>, Closer), BuildError> {
+        let (main, others) = self.muster();
+        // The closer last: it might stop what has not started.
+        match self.start_all(&others).and_then(|()| Closer::start(self)) {
+            Ok(closer) => Ok((main, closer)),
+            Err(error) => {
+                self.give_up(main.into_iter().chain(others));
+                Err(error)
+            }
+        }
+    }
+
+    /// Some threads could not start: drops all tasks, on this thread in the name of each worker that has
+    /// none, and joins the threads there are.
+    fn give_up(self: &Arc<Self>, slots: impl Iterator<Item = usize>) {
+        self.life.request(Shutdown::Abort);
+        self.advance(Phase::Aborting);
+        for slot in slots.filter(|&slot| lock(&self.slots[slot].core).is_some()) {
+            let worker = Worker::new(self.clone(), slot);
+            worker.enter(|| while worker.has_private() && worker.step() == Flow::Continue {});
+            worker.end_driver();
+            worker.leave();
+        }
+        self.shut_down(Shutdown::Abort);
+    }
+
+    /// The caller's thread is the main worker until the runtime has stopped.
+    fn serve_as_main(self: &Arc<Self>, slot: usize) {
+        let worker = self.take_main(slot);
+        worker.enter(|| while worker.step() == Flow::Continue {});
+        self.leave_main(worker);
+    }
+
+    pub(super) fn take_main(self: &Arc<Self>, slot: usize) -> Worker {
+        let worker = Worker::new(self.clone(), slot);
+        worker.lane().crew.enlist();
+        self.tell_start(worker.slot().info);
+        worker
+    }
+
+    /// F2.
+    pub(super) fn leave_main(&self, worker: Worker) {
+        let info = worker.slot().info;
+        worker.end_driver();
+        worker.leave();
+        self.tell_stop(info);
+    }
+
+    /// Ends a runtime that nobody has run (F3).
+    pub(crate) fn end_unrun(self: &Arc<Self>, how: Shutdown) -> ShutdownReport {
+        if self.advance(Phase::Draining) {
+            // SAFETY: the root's own unit, given up once: only one caller leaves Open.
+            unsafe { Group::leave(Arc::as_ptr(&self.root)) };
+        }
+        if self.root.is_finished() {
+            self.stop_threads();
+            return ShutdownReport::default();
+        }
+        self.life.request(how);
+        // Where not even its threads start, all is dropped.
+        self.run().unwrap_or_default()
+    }
+}

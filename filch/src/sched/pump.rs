@@ -1,0 +1,210 @@
+//! The main worker in a loop that is not ours: a call in each frame, and a callback that asks for frames.
+//!
+//! U1. Between two calls the worker sleeps in the idle set, or there is work left and the callback was
+//!     called at the end of the last call. So whoever has work for it finds it asleep and calls, or need
+//!     not.
+//! U2. A call ends with the step in which its budget is spent, and each source gives one task at most after
+//!     that. What it leaves can be taken by others, pinned tasks apart: the newest task goes to the ring.
+//! U3. A deadline of its wheel is left with the sentry (Y4), because the loop does not know it.
+//! U4. It drives no I/O: nobody would hear of a completion between two calls.
+//!
+//! Not here: the face (`crate::pump`).
+
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+use super::core::EventCore;
+use super::life::Closer;
+use super::shared::Shared;
+use super::shutdown::{Shutdown, ShutdownReport};
+use super::worker::{Flow, Served, Worker};
+use crate::base::parker::Parker;
+use crate::error::{BuildError, ConfigError};
+use crate::idle::Ticket;
+use crate::task::group::Group;
+
+/// Asks the loop for a frame.
+pub(crate) type Callback = Box<dyn Fn() + Send + Sync>;
+
+/// What a call has left behind; see [`Pump::run`](crate::Pump::run).
+///
+/// ```
+/// use std::time::Duration;
+/// use filch::Pumped;
+/// let hive = filch::Builder::new().io_workers(1).hive()?;
+/// let mut pump = hive.pump(|| {})?;
+/// assert_eq!(pump.run(Duration::from_millis(2)), Pumped::Idle);
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[must_use = "it says whether the program goes on"]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pumped {
+    /// Nothing: the callback is called when there is something again.
+    Idle,
+    /// Work: the callback was called.
+    More,
+    /// The runtime has ended its tasks: call [`Pump::finish`](crate::Pump::finish).
+    Stopped,
+}
+
+struct Bell {
+    callback: Callback,
+    /// Where the worker sleeps at the end, when nobody calls any more.
+    bed: Parker,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.bed.unpark();
+        (self.callback)();
+    }
+}
+
+/// A core without events of its own.
+struct PumpCore(Arc<Bell>);
+
+impl EventCore for PumpCore {
+    fn poll(&mut self) -> usize {
+        0
+    }
+
+    fn park(&mut self, timeout: Option<Duration>) {
+        match timeout {
+            None => self.0.bed.park(),
+            Some(timeout) => {
+                self.0.bed.park_timeout(timeout);
+            }
+        }
+    }
+
+    fn waker(&self) -> Waker {
+        Waker::from(self.0.clone())
+    }
+}
+
+/// The main worker of a runtime, whose thread calls.
+pub(crate) struct Main {
+    worker: Worker,
+    /// While it sleeps (U1).
+    ticket: Option<Ticket>,
+    bell: Arc<Bell>,
+    closer: Closer,
+}
+
+impl Main {
+    /// Starts a runtime whose main worker is pumped by this thread.
+    pub(crate) fn start(shared: &Arc<Shared>, callback: Callback) -> Result<Self, BuildError> {
+        let bell = Arc::new(Bell { callback, bed: Parker::new() });
+        if shared.lanes[0].attached() == 0 {
+            let error = ConfigError::new("io_workers", "is 0: a pump is an I/O worker");
+            shared.end_unrun(Shutdown::Abort);
+            return Err(BuildError::Config(error));
+        }
+        let slot = &shared.slots[0];
+        let core = PumpCore(bell.clone());
+        slot.install(Box::new(core));
+        // U4.
+        shared.close_driver(slot.info.index);
+        let (_, closer) = shared.begin()?;
+        let worker = shared.take_main(0);
+        let mut ticket = None;
+        // U1 holds from the start.
+        if !worker.enter(|| !worker.sees_work() && worker.rests(&mut ticket)) {
+            (bell.callback)();
+        }
+        Ok(Self { worker, ticket, bell, closer })
+    }
+
+    /// One call (U2).
+    pub(crate) fn run(&mut self, budget: Duration) -> Pumped {
+        let Self { worker, ticket, bell, .. } = self;
+        worker.enter(|| {
+            match ticket.take() {
+                Some(ticket) => worker.get_up(ticket),
+                // The time between two frames was not spent here.
+                None => worker.since.set(worker.shared().tell_time()),
+            }
+            worker.frame_end.set(worker.shared().clock.now().checked_add(budget));
+            let pumped = worker.pump(ticket);
+            worker.frame_end.set(None);
+            if pumped == Pumped::More {
+                (bell.callback)();
+            }
+            pumped
+        })
+    }
+
+    /// Serves until the runtime has ended.
+    pub(crate) fn finish(self) -> ShutdownReport {
+        let Self { worker, ticket, closer, .. } = self;
+        let shared = worker.shared().clone();
+        worker.enter(|| {
+            if let Some(ticket) = ticket {
+                worker.get_up(ticket);
+            }
+            while worker.step() == Flow::Continue {}
+        });
+        shared.leave_main(worker);
+        let report = closer.finish();
+        shared.stop_threads();
+        report
+    }
+}
+
+impl Worker {
+    /// Steps until there is nothing to do or the frame is over.
+    fn pump(&self, ticket: &mut Option<Ticket>) -> Pumped {
+        loop {
+            match self.serve() {
+                Served::Stop => return Pumped::Stopped,
+                Served::Something => {}
+                Served::Nothing if self.rests(ticket) => return Pumped::Idle,
+                Served::Nothing => {}
+            }
+            if self.frame_is_over() && self.has_more() {
+                return Pumped::More;
+            }
+        }
+    }
+
+    /// Whether the call's budget is spent.
+    #[inline]
+    pub(super) fn frame_is_over(&self) -> bool {
+        self.frame_end.get().is_some_and(|end| self.shared().clock.now() >= end)
+    }
+
+    /// Falls asleep for the time between two calls (U1, U3).
+    fn rests(&self, ticket: &mut Option<Ticket>) -> bool {
+        *ticket = self.lie_down();
+        let Some(published) = ticket.take() else { return false };
+        match self.nap_for_timers() {
+            Some(nap) if nap.is_zero() => {
+                self.get_up(published);
+                return false;
+            }
+            Some(nap) => self.shared().sentry.set_alarm(self.time() + nap),
+            None => {}
+        }
+        *ticket = Some(published);
+        true
+    }
+
+    /// Whether there is something to do after the call; if so, others may do it (U2).
+    fn has_more(&self) -> bool {
+        // C4; the end of a group may wake a task.
+        Group::settle();
+        if !self.sees_work() {
+            return false;
+        }
+        if self.searching.get() {
+            self.stop_searching();
+        }
+        self.offer_newest();
+        true
+    }
+}

@@ -1,0 +1,12 @@
+//! The hive: roles, posts, its life, event loops of others, crews that change.
+
+mod crews;
+mod kit;
+mod life;
+mod loops;
+mod order;
+mod posting;
+mod pumps;
+mod roles;
+mod sims;
+mod support;

@@ -1,0 +1,161 @@
+//! The order of a worker's step is a promise: events, posts to the worker, timers, its own tasks, those from
+//! outside, those of others, the wait. And no source starves another.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+use std::time::Duration;
+
+use filch::testkit::{Clock, FakeCore, ManualClock};
+use filch::{Builder, EventCore, NewWorker, Pumped, Shutdown, worker};
+
+use crate::support::{Gate, until, watched};
+
+const MS: Duration = Duration::from_millis(1);
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+fn note(log: &Log, what: impl Into<String>) -> impl FnOnce() + Send + 'static {
+    let (log, what) = (log.clone(), what.into());
+    move || log.lock().unwrap().push(what)
+}
+
+/// A pump is the worker that a test can move by hand.
+#[test]
+fn a_step_serves_posts_then_timers_then_its_own_tasks_then_those_from_outside() {
+    watched(|| {
+        let clock = Arc::new(ManualClock::new());
+        let builder = Builder::new().io_workers(1).clock(Clock::Manual(clock.clone()));
+        let hive = builder.hive().unwrap();
+        let (ui, log) = (hive.workers()[0].id, Log::default());
+        let mut pump = hive.pump(|| ()).unwrap();
+        let handle = pump.handle().clone();
+        // In the first frame the worker fills its own queues, and the rest comes from outside.
+        let (inside, outside) = (log.clone(), log.clone());
+        let fill = move || {
+            // The first of each source may run in this frame.
+            worker::post_local(|| ()).unwrap();
+            worker::post_local(note(&inside, "local")).unwrap();
+            worker::post_self(note(&inside, "self")).unwrap();
+        };
+        handle.post_to(ui, fill).unwrap();
+        assert_eq!(pump.run(Duration::ZERO), Pumped::More);
+        drop(handle.post_delayed(MS, note(&outside, "timer")).unwrap());
+        clock.advance(MS);
+        handle.post(note(&outside, "outside")).unwrap();
+        handle.post_to(ui, note(&outside, "posted")).unwrap();
+        assert_eq!(pump.run(Duration::from_secs(1)), Pumped::Idle);
+        let order = log.lock().unwrap().join(" ");
+        // A timer makes its task ready: it is the newest of the worker's own.
+        assert_eq!(order, "self posted timer local outside");
+    });
+}
+
+#[test]
+fn a_step_serves_events_posts_timers_its_own_those_from_outside_those_of_others_and_then_waits() {
+    watched(|| {
+        let (clock, log, gate) = (Arc::new(ManualClock::new()), Log::default(), Gate::default());
+        let builder = Builder::new().io_spares(0).clock(Clock::Manual(clock.clone()));
+        let hive = builder.hive().unwrap();
+        let core = FakeCore::new();
+        let events = core.events();
+        let main = hive.attach(NewWorker::io().event_core(core)).unwrap();
+        let other = hive.attach(NewWorker::io()).unwrap();
+        let handle = hive.handle();
+        // All of it comes to be inside one event, with which a sleep ends: the next step finds it.
+        let (noted, told) = (log.clone(), events.clone());
+        let fill = move || {
+            // First, so that nobody else is there to run the others.
+            let (stop, open, stolen) = (handle.clone(), gate.clone(), note(&noted, "stolen"));
+            let last = move || {
+                stolen();
+                open.open();
+                stop.request_shutdown(Shutdown::Drain);
+            };
+            let (send, there) = std::sync::mpsc::channel();
+            let keep = move || {
+                worker::post_local(last).unwrap();
+                send.send(()).unwrap();
+                gate.pass();
+            };
+            handle.post_to(other, keep).unwrap();
+            there.recv().unwrap();
+            told.push(note(&noted, "event"));
+            worker::post_self(note(&noted, "self")).unwrap();
+            handle.post_to(main, note(&noted, "posted")).unwrap();
+            drop(worker::post_self_delayed(MS, note(&noted, "timer")).unwrap());
+            worker::post_local(note(&noted, "local")).unwrap();
+            let (outside, from) = (note(&noted, "outside"), handle.clone());
+            std::thread::spawn(move || from.post(outside).unwrap()).join().unwrap();
+            told.take_timeouts();
+            clock.advance(MS);
+        };
+        let start = events.clone();
+        let waits = move || {
+            until(|| start.take_timeouts().last() == Some(&None));
+            start.push(fill);
+        };
+        let starter = std::thread::spawn(waits);
+        hive.run().unwrap();
+        starter.join().unwrap();
+        let order = log.lock().unwrap().join(" ");
+        assert_eq!(order, "event self posted timer local outside stolen");
+        let timeouts = events.take_timeouts();
+        let work = timeouts.iter().position(|timeout| timeout.is_none()).unwrap_or(timeouts.len());
+        assert!(work >= 1, "it waits when all of it has run, and not before: {timeouts:?}");
+        assert!(timeouts[..work].iter().all(|timeout| *timeout == Some(Duration::ZERO)));
+    });
+}
+
+/// Notes its turns.
+struct Turns(Arc<AtomicUsize>);
+
+impl EventCore for Turns {
+    fn poll(&mut self) -> usize {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        0
+    }
+
+    fn park(&mut self, _: Option<Duration>) {
+        std::thread::yield_now();
+    }
+
+    fn waker(&self) -> Waker {
+        Waker::noop().clone()
+    }
+}
+
+#[test]
+fn tasks_that_post_themselves_for_ever_starve_no_other_source() {
+    watched(|| {
+        let (turns, log) = (Arc::new(AtomicUsize::new(0)), Log::default());
+        let hive = Builder::new().hive().unwrap();
+        let ui = hive.attach(NewWorker::io().event_core(Turns(turns.clone()))).unwrap();
+        fn again_private() {
+            let _ = worker::post_self(again_private);
+        }
+        fn again_local() {
+            let _ = worker::post_local(again_local);
+        }
+        fn again_timer() {
+            let _ = worker::post_self_delayed(Duration::ZERO, again_timer);
+        }
+        hive.post_to(ui, again_private).unwrap();
+        hive.post_to(ui, again_local).unwrap();
+        hive.post_to(ui, again_timer).unwrap();
+        let handle = hive.handle();
+        let watch = std::thread::spawn(move || {
+            for round in 1..=5 {
+                let before = turns.load(Ordering::SeqCst);
+                handle.post_to(ui, note(&log, "posted")).unwrap();
+                handle.post(note(&log, "outside")).unwrap();
+                drop(handle.post_delayed(MS, note(&log, "timer")).unwrap());
+                until(|| log.lock().unwrap().len() == 3 * round);
+                until(|| turns.load(Ordering::SeqCst) > before);
+            }
+            handle.request_stop();
+        });
+        hive.run().unwrap();
+        watch.join().unwrap();
+    });
+}

@@ -1,0 +1,248 @@
+//! The pump: a main worker in the frames of somebody else's loop.
+
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use filch::testkit::{Clock, Condvar, ManualClock, Mutex, Sim};
+use filch::{Builder, Pump, Pumped, Runtime, Shutdown, worker};
+
+use crate::support::{Drops, Gate, receive, until, watched};
+
+const MS: Duration = Duration::from_millis(1);
+const LONG: Duration = Duration::from_secs(100);
+
+/// A pump, and how often it has asked for a frame.
+fn counted(hive: Runtime) -> (Pump, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    (hive.pump(move || _ = count.fetch_add(1, Ordering::SeqCst)).unwrap(), asked)
+}
+
+#[test]
+fn a_resting_pump_asks_for_one_frame_when_there_is_work() {
+    watched(|| {
+        let hive = Builder::new().io_workers(1).hive().unwrap();
+        let ui = hive.workers()[0].id;
+        let (mut pump, asked) = counted(hive);
+        assert_eq!(pump.run(LONG), Pumped::Idle);
+        assert_eq!(asked.load(Ordering::SeqCst), 0);
+        let (send, ran) = mpsc::channel();
+        for i in 0..3 {
+            let send = send.clone();
+            let tell = move || send.send((i, std::thread::current().id())).unwrap();
+            pump.handle().post_to(ui, tell).unwrap();
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), 1, "it knows after the first");
+        assert!(ran.try_recv().is_err(), "nothing runs outside of a frame");
+        assert_eq!(pump.run(LONG), Pumped::Idle);
+        let here = std::thread::current().id();
+        (0..3).for_each(|i| assert_eq!(receive(&ran), (i, here)));
+        assert!(worker::current().is_none(), "between frames the thread is no worker");
+    });
+}
+
+#[test]
+fn a_frame_ends_with_its_budget_and_asks_for_another_while_work_is_left() {
+    watched(|| {
+        let hive = Builder::new().io_workers(1).hive().unwrap();
+        let ui = hive.workers()[0].id;
+        let (mut pump, asked) = counted(hive);
+        let ran = Arc::new(AtomicUsize::new(0));
+        for _ in 0..10 {
+            let ran = ran.clone();
+            let task = move || _ = ran.fetch_add(1, Ordering::SeqCst);
+            pump.handle().post_to(ui, task).unwrap();
+        }
+        let mut frames = 0;
+        loop {
+            let before = (ran.load(Ordering::SeqCst), asked.load(Ordering::SeqCst));
+            let pumped = pump.run(Duration::ZERO);
+            let ran = ran.load(Ordering::SeqCst) - before.0;
+            let asked = asked.load(Ordering::SeqCst) - before.1;
+            assert!(ran <= 1, "one task after the budget is spent, and no more");
+            frames += 1;
+            match pumped {
+                Pumped::More => assert_eq!(asked, 1),
+                Pumped::Idle => break,
+                Pumped::Stopped => panic!("nobody has asked for it"),
+            }
+        }
+        assert_eq!(ran.load(Ordering::SeqCst), 10);
+        assert!(frames >= 10);
+    });
+}
+
+#[test]
+fn results_of_computing_come_back_to_the_pumps_thread() {
+    watched(|| {
+        let hive = Builder::new().io_workers(2).compute_workers(2).hive().unwrap();
+        let ui = hive.workers()[0].id;
+        let (send, frames) = mpsc::channel();
+        let mut pump = hive
+            .pump(move || {
+                let _ = send.send(());
+            })
+            .unwrap();
+        let handle = pump.handle().clone();
+        let program = pump.handle().spawn_to(ui, move || {
+            let (here, state) = (std::thread::current().id(), Rc::new(()));
+            async move {
+                for i in 0..50u64 {
+                    assert_eq!(filch::cpu(move || i * i).await, i * i);
+                    assert_eq!(std::thread::current().id(), here);
+                }
+                drop(state);
+                handle.request_stop();
+            }
+        });
+        drop(program.unwrap());
+        loop {
+            receive(&frames);
+            if pump.run(2 * MS) == Pumped::Stopped {
+                break;
+            }
+        }
+        // The program itself, at most: it may not have ended when its own request is heard.
+        assert!(pump.finish(Shutdown::Abort).unfinished.len() <= 1);
+    });
+}
+
+#[test]
+fn a_timer_of_a_resting_pump_asks_for_a_frame_when_it_is_due() {
+    watched(|| {
+        let hive = Builder::new().io_workers(1).hive().unwrap();
+        let (send, frames) = mpsc::channel();
+        let mut pump = hive
+            .pump(move || {
+                let _ = send.send(Instant::now());
+            })
+            .unwrap();
+        for _ in 0..5 {
+            let begin = Instant::now();
+            let post = pump.handle().post_delayed(3 * MS, || ()).unwrap();
+            while !post.is_finished() {
+                if pump.run(LONG) == Pumped::Idle && !post.is_finished() {
+                    receive(&frames);
+                }
+            }
+            assert!(begin.elapsed() >= 3 * MS);
+        }
+    });
+}
+
+#[test]
+fn a_clock_that_is_moved_by_hand_asks_for_a_frame() {
+    watched(|| {
+        let clock = Arc::new(ManualClock::new());
+        let builder = Builder::new().io_workers(1).clock(Clock::Manual(clock.clone()));
+        let (mut pump, asked) = counted(builder.hive().unwrap());
+        let post = pump.handle().post_delayed(5 * MS, || ()).unwrap();
+        assert_eq!(pump.run(LONG), Pumped::Idle);
+        let before = asked.load(Ordering::SeqCst);
+        clock.advance(5 * MS);
+        assert_eq!(asked.load(Ordering::SeqCst), before + 1);
+        assert_eq!(pump.run(LONG), Pumped::Idle);
+        assert!(post.is_finished());
+    });
+}
+
+#[test]
+fn what_a_frame_leaves_is_taken_by_others_while_the_loop_is_stuck() {
+    watched(|| {
+        let hive = Builder::new().io_workers(2).compute_workers(1).hive().unwrap();
+        let (ui, other) = (hive.workers()[0].id, hive.workers()[1].id);
+        let (mut pump, _asked) = counted(hive);
+        let gate = Gate::default();
+        crate::support::occupy(pump.handle(), other, &gate);
+        let (handle, ran) = (pump.handle().clone(), Arc::new(AtomicUsize::new(0)));
+        let counted = ran.clone();
+        let task = move || {
+            for _ in 0..10 {
+                let ran = counted.clone();
+                handle.post(move || _ = ran.fetch_add(1, Ordering::SeqCst)).unwrap();
+            }
+        };
+        pump.handle().post_to(ui, task).unwrap();
+        while pump.run(Duration::ZERO) != Pumped::More || ran.load(Ordering::SeqCst) == 0 {}
+        // No frame from here on.
+        gate.open();
+        until(|| ran.load(Ordering::SeqCst) == 10);
+    });
+}
+
+#[test]
+fn dropping_a_pump_drops_every_task_and_finishing_it_drains() {
+    watched(|| {
+        let drops = Drops::default();
+        let hive = Builder::new().io_workers(1).compute_workers(1).hive().unwrap();
+        let ui = hive.workers()[0].id;
+        let (mut pump, _) = counted(hive);
+        let token = drops.token();
+        let made = pump.handle().spawn_to(ui, move || async move {
+            std::future::pending::<()>().await;
+            drop(token);
+        });
+        drop(made.unwrap());
+        assert_eq!(pump.run(LONG), Pumped::Idle);
+        drop(pump);
+        assert_eq!(drops.count(), 1);
+
+        let (pump, _) = counted(Builder::new().io_workers(1).hive().unwrap());
+        let ran = Arc::new(AtomicUsize::new(0));
+        let count = ran.clone();
+        let later = move || _ = count.fetch_add(1, Ordering::SeqCst);
+        drop(pump.handle().post_delayed(MS, later).unwrap());
+        assert!(pump.finish(Shutdown::Drain).unfinished.is_empty());
+        assert_eq!(ran.load(Ordering::SeqCst), 1);
+    });
+}
+
+#[test]
+fn a_pump_without_an_io_worker_is_an_error() {
+    watched(|| {
+        let hive = Builder::new().compute_workers(1).hive().unwrap();
+        let error = hive.pump(|| ()).unwrap_err();
+        assert!(error.to_string().contains("a pump is an I/O worker"), "{error}");
+    });
+}
+
+#[test]
+fn a_pump_in_a_simulation_serves_posts_timers_and_results_under_many_schedules() {
+    Sim::new().check(0..300, || {
+        let hive = Builder::new().io_workers(2).compute_workers(1).io_spares(1).hive().unwrap();
+        let ui = hive.workers()[0].id;
+        let bell = Arc::new((Mutex::new(false), Condvar::new()));
+        let rung = bell.clone();
+        let wake = move || {
+            *rung.0.lock().unwrap() = true;
+            rung.1.notify_all();
+        };
+        let mut pump = hive.pump(wake).unwrap();
+        let (handle, other) = (pump.handle().clone(), pump.handle().clone());
+        let program = pump.handle().spawn_to(ui, move || async move {
+            filch::time::sleep(Duration::from_micros(50)).await;
+            assert_eq!(filch::cpu(|| 3).await, 3);
+            let posted = handle.post_delayed(Duration::from_micros(20), || 4).unwrap();
+            assert_eq!(posted.await, 4);
+            handle.request_shutdown(Shutdown::Drain);
+        });
+        drop(program.unwrap());
+        let poster = filch::testkit::spawn_thread(move || {
+            for _ in 0..5 {
+                let _ = other.post_to(ui, || ());
+                let _ = other.post(|| ());
+            }
+        });
+        while pump.run(Duration::from_micros(10)) != Pumped::Stopped {
+            let mut rung = bell.0.lock().unwrap();
+            while !*rung {
+                rung = bell.1.wait(rung).unwrap();
+            }
+            *rung = false;
+        }
+        poster.join().unwrap();
+        assert!(pump.finish(Shutdown::Drain).unfinished.is_empty());
+    });
+}
