@@ -195,7 +195,7 @@ fn late_by<H: Hive, const MS: u64>(load: Load) -> Vec<f64> {
     let seen: &'static [AtomicU64] =
         Box::leak((0..posts).map(|_| AtomicU64::new(0)).collect::<Box<_>>());
     let countdown = Countdown::new(posts);
-    let mut pauses = SplitMix::new(posts);
+    let mut pauses = SplitMix::new(posts as u64);
     for late in seen {
         let due = Instant::now() + delay;
         H::post_delayed(&remote, delay, move || {
