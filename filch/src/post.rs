@@ -301,11 +301,10 @@ impl Handle {
             };
             match self.post_to(worker, task) {
                 // It leaves: another may be there.
-                Err(PostError { task: returned, reason })
-                    if matches!(reason, PostRefusal::Leaving | PostRefusal::Detached) =>
-                {
-                    task = returned;
-                }
+                Err(PostError {
+                    task: returned,
+                    reason: PostRefusal::Leaving | PostRefusal::Detached,
+                }) => task = returned,
                 posted => return posted,
             }
         }

@@ -29,6 +29,10 @@ pub struct Machine {
     pub os: String,
     pub kernel: String,
     pub memory_mib: u64,
+    /// How the system chooses the frequency of the first core.
+    pub governor: String,
+    /// Whether cores may exceed their usual frequency: "on", "off".
+    pub turbo: String,
     /// Load average over the last minute, before the first sample.
     pub load: f64,
     pub allocator: String,
@@ -52,6 +56,12 @@ impl Machine {
             memory_mib: field(&read("/proc/meminfo"), "MemTotal")
                 .and_then(|total| first_word(&total).parse::<u64>().ok())
                 .map_or(0, |kib| kib / 1024),
+            governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").trim().into(),
+            turbo: turbo(
+                &read("/sys/devices/system/cpu/cpufreq/boost"),
+                &read("/sys/devices/system/cpu/intel_pstate/no_turbo"),
+            )
+            .into(),
             load: first_word(&read("/proc/loadavg")).parse().unwrap_or(0.0),
             allocator: "system".into(),
             time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
@@ -77,6 +87,15 @@ impl Machine {
             "{}, {} cores, {} {}, load {:.2}",
             self.cpu, self.cores, self.os, self.kernel, self.load
         )
+    }
+}
+
+/// What two drivers say of frequencies above the usual one, each in its own words.
+fn turbo(boost: &str, no_turbo: &str) -> &'static str {
+    match (boost.trim(), no_turbo.trim()) {
+        ("1", _) | (_, "0") => "on",
+        ("0", _) | (_, "1") => "off",
+        _ => "",
     }
 }
 
@@ -160,7 +179,7 @@ pub fn name_thread(name: &std::ffi::CStr) {
 
 #[cfg(test)]
 mod tests {
-    use super::{field, locked_version, process_cpu_time, resident_bytes};
+    use super::{field, locked_version, process_cpu_time, resident_bytes, turbo};
     use std::hint::black_box;
 
     #[test]
@@ -168,6 +187,13 @@ mod tests {
         let text = "model\t: 1\nmodel name\t: A: b\nmodel name\t: C";
         assert_eq!(field(text, "model name"), Some("A: b".into()));
         assert_eq!(field(text, "flags"), None);
+    }
+
+    #[test]
+    fn turbo_is_read_from_either_driver_or_unknown() {
+        assert_eq!([turbo("1\n", ""), turbo("", "0\n")], ["on"; 2]);
+        assert_eq!([turbo("0\n", ""), turbo("", "1\n")], ["off"; 2]);
+        assert_eq!(turbo("", ""), "");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! `filch bench`: filch and its peers side by side in one run.
 //!
-//! Reading order: `peers`, `pools`, `servers`, `load`, `scenarios`, `runner`, `report`.
+//! Reading order: `peers`, `pools`, `servers`, `hives`, `load`, `scenarios`, `runner`, `report`.
 
+mod hives;
 mod load;
 mod machine;
 mod peers;
@@ -27,6 +28,7 @@ use scenarios::{Entry, Load, Size, Workers, catalogue, runtimes};
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Rounds per series under `--quick`.
 const QUICK_REPEATS: usize = 1;
@@ -52,6 +54,15 @@ pub struct BenchArgs {
     /// Counted rounds [default: 7, with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     repeats: Option<u16>,
+
+    /// Tasks that are posted at once, where tasks are posted
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    batch: u32,
+
+    /// Seconds of a sample, where that is a matter of time [default: the scenario's]
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    duration: Option<Duration>,
 
     /// Write medians, least and greatest values to this file
     #[arg(long, value_name = "FILE")]
@@ -79,6 +90,18 @@ pub struct SampleArgs {
     threads: u16,
     #[arg(long)]
     quick: bool,
+    #[arg(long, default_value_t = 1)]
+    batch: u32,
+    #[arg(long, value_parser = seconds)]
+    duration: Option<Duration>,
+}
+
+/// A time on the command line: more than nothing, an hour at most.
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 3600.0 => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("more than 0 and at most 3600 seconds".into()),
+    }
 }
 
 /// One client for a parent process.
@@ -130,7 +153,12 @@ pub fn sample(args: &SampleArgs) -> io::Result<std::convert::Infallible> {
         .flat_map(|entry| entry.runs)
         .find(|run| run.runtime == args.runtime)
         .ok_or_else(|| io::Error::other("no such scenario or runtime"))?;
-    let load = Load { threads: args.threads.into(), size: size(args.quick) };
+    let load = Load {
+        threads: args.threads.into(),
+        size: size(args.quick),
+        batch: args.batch as usize,
+        duration: args.duration,
+    };
     runner::sample_for_parent(run, load)
 }
 
@@ -153,7 +181,7 @@ pub fn sample_with_config(
         Workers::Asked => threads.into(),
         Workers::Fixed(count) => count,
     };
-    let load = Load { threads, size: size(quick) };
+    let load = Load { threads, size: size(quick), batch: 1, duration: None };
     let _watch = watchdog::watch(format!("{scenario} with {}", config.display()));
     runner::sample_in_child(scenario, peers::BASE, load, Some(config))
 }
@@ -164,6 +192,8 @@ fn plan(args: &BenchArgs) -> Plan {
         threads: args.threads.iter().copied().map(usize::from).collect(),
         repeats: args.repeats.map_or(default_repeats, usize::from),
         size: size(args.quick),
+        batch: args.batch as usize,
+        duration: args.duration,
         runtimes: args.runtimes.clone(),
     }
 }

@@ -5,9 +5,9 @@
 use super::machine::Setting;
 use super::peers::BASE;
 use super::runner::{RuntimeSeries, Series};
-use super::scenarios::Entry;
+use super::scenarios::{Entry, Metric};
 use super::stats::{Summary, median_ratio};
-use crate::style::{Style, figure};
+use crate::style::{Style, figure, grouped};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 
@@ -83,8 +83,8 @@ pub fn write_csv(mut out: impl Write, entry: &Entry, series: &Series) -> io::Res
 pub fn print_head(style: Style, entry: &Entry) {
     println!("\n{}  {}", style.bold(entry.name), style.dim(entry.about));
     let columns = format!(
-        "  {:<13}{:>3}  {:<8}{:>9}{:>9}{:>9}{:>9}  {}",
-        "metric", "thr", "runtime", "median", "min", "max", "spread", "peer/filch"
+        "  {:<13}{:>3}  {:<8}{:>9}{:>9}{:>9}{:>9}{:>13}  {}",
+        "metric", "thr", "runtime", "median", "min", "max", "spread", "ops/s", "peer/filch"
     );
     println!("{}", style.dim(columns));
 }
@@ -98,16 +98,25 @@ pub fn print_series(style: Style, entry: &Entry, series: &Series) {
             let spread =
                 summary.spread_percent().map_or("–".into(), |percent| format!("{percent:.0} %"));
             println!(
-                "  {:<13}{:>3}  {:<8}{:>9}{:>9}{:>9}{spread:>9}  {}",
+                "  {:<13}{:>3}  {:<8}{:>9}{:>9}{:>9}{spread:>9}{:>13}  {}",
                 metric.name,
                 series.threads,
                 runtime.runtime,
                 figure(summary.median),
                 figure(summary.min),
                 figure(summary.max),
+                rate(metric, &summary),
                 ratio(style, runtime, base, index),
             );
         }
+    }
+}
+
+/// Operations a second, of what is measured in time for each.
+fn rate(metric: &Metric, summary: &Summary) -> String {
+    match metric.name {
+        "ns_per_op" if summary.median > 0.0 => grouped((1e9 / summary.median) as u64),
+        _ => String::new(),
     }
 }
 

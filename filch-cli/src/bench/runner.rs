@@ -10,6 +10,7 @@ use super::watchdog::watch;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 /// All counted rounds of one scenario with one number of workers.
 pub struct Series {
@@ -35,6 +36,8 @@ pub struct Plan {
     pub threads: Vec<usize>,
     pub repeats: usize,
     pub size: Size,
+    pub batch: usize,
+    pub duration: Option<Duration>,
     pub runtimes: Vec<String>,
 }
 
@@ -55,7 +58,7 @@ impl Plan {
         threads: usize,
         on_sample: &mut impl FnMut(&str),
     ) -> io::Result<Series> {
-        let load = Load { threads, size: self.size };
+        let load = Load { threads, size: self.size, batch: self.batch, duration: self.duration };
         let runs: Vec<Run> = entry
             .runs
             .iter()
@@ -113,6 +116,10 @@ pub fn sample_in_child(
 ) -> io::Result<Vec<f64>> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["sample", scenario, runtime, &load.threads.to_string()]);
+    command.args(["--batch", &load.batch.to_string()]);
+    if let Some(duration) = load.duration {
+        command.args(["--duration", &duration.as_secs_f64().to_string()]);
+    }
     if load.size == Size::Quick {
         command.arg("--quick");
     }
@@ -169,6 +176,8 @@ mod tests {
             threads: vec![1, 3],
             repeats,
             size: Size::Quick,
+            batch: 1,
+            duration: None,
             runtimes: runtimes().into_iter().map(String::from).collect(),
         }
     }

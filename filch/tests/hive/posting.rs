@@ -60,7 +60,7 @@ fn a_post_wakes_one_sleeper_and_a_batch_wakes_one_who_passes_the_rest_on() {
         let meet = Arc::new(std::sync::Barrier::new(3));
         let tasks = (0..3).map(|_| {
             let meet = meet.clone();
-            move || drop(meet.wait())
+            move || _ = meet.wait()
         });
         runtime.post_batch(tasks).unwrap();
         assert_eq!(books.woken_by_me(), 1, "the chain wakes the others");

@@ -13,6 +13,7 @@ mod countdown;
 mod files;
 mod fork;
 mod graph;
+mod hive;
 mod hostage;
 mod idle_cpu;
 mod jobs;
@@ -82,6 +83,10 @@ pub enum Size {
 pub struct Load {
     pub threads: usize,
     pub size: Size,
+    /// Tasks that are posted at once, where tasks are posted.
+    pub batch: usize,
+    /// How long to measure, where that is a matter of time; the scenario knows if this does not.
+    pub duration: Option<Duration>,
 }
 
 impl Load {
@@ -90,6 +95,11 @@ impl Load {
             Size::Full => full,
             Size::Quick => quick,
         }
+    }
+
+    /// How long to measure, unless the scenario knows better.
+    fn window(self) -> Duration {
+        self.duration.unwrap_or(Duration::from_millis(self.pick(2_000, 50)))
     }
 }
 
@@ -185,7 +195,7 @@ pub fn catalogue() -> Vec<Entry> {
         entry::<hostage::Hostage>(),
     ];
     let io = [net::entries(), files::entries()].concat();
-    let apart = [timers::entries(), sync::entries(), io].concat();
+    let apart = [timers::entries(), sync::entries(), hive::entries(), io].concat();
     let forks = [fork::entries(), par::entries(), jobs::entries(), graph::entries()].concat();
     [asynchronous, apart, forks].concat()
 }

@@ -5,7 +5,7 @@ use crate::bench::peers::BASE;
 use filch::io::IoBuf;
 use filch::net::{TcpListener, TcpStream};
 use filch::par::prelude::*;
-use filch::{IoBackend, Runtime};
+use filch::{Handle, IoBackend, Runtime};
 use std::io;
 use std::net::SocketAddr;
 use std::thread;
@@ -71,12 +71,17 @@ async fn echo(stream: TcpStream, buffer: usize) -> io::Result<()> {
 impl Computing for Filch {
     /// As many compute as the runtime has compute workers.
     fn compute(&self, _: usize, work: &'static Work) {
-        drop(self.0.handle().spawn_fn(move || {
-            while work.goes_on() {
-                (0..LOOP).into_par_iter().for_each(|_| work.piece());
-            }
-        }));
+        compute_on_filch(&self.0.handle(), work);
     }
+}
+
+/// Runs the work on the compute workers until it is over.
+pub fn compute_on_filch(runtime: &Handle, work: &'static Work) {
+    drop(runtime.spawn_fn(move || {
+        while work.goes_on() {
+            (0..LOOP).into_par_iter().for_each(|_| work.piece());
+        }
+    }));
 }
 
 impl Server for FilchEpoll {

@@ -15,8 +15,8 @@ mod filch;
 mod tokio;
 
 pub use compio::Compio;
-pub use filch::{Filch, FilchEpoll};
-pub use tokio::{Tokio, TokioBlocking, TokioRayon};
+pub use filch::{Filch, FilchEpoll, compute_on_filch};
+pub use tokio::{Tokio, TokioBlocking, TokioRayon, compute_on_rayon};
 
 use super::stats::mix;
 use std::hint::black_box;

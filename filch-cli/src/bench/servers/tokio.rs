@@ -82,14 +82,18 @@ serves_as_tokio!(TokioBlocking, "tokio+blocking");
 
 impl Computing for TokioRayon {
     fn compute(&self, threads: usize, work: &'static Work) {
-        let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("rayon starts");
-        pool.spawn(move || {
-            while work.goes_on() {
-                (0..LOOP).into_par_iter().for_each(|_| work.piece());
-            }
-        });
-        // The pool goes when its work is over.
+        compute_on_rayon(threads, work);
     }
+}
+
+/// Runs the work on a pool of its own, which goes when the work is over.
+pub fn compute_on_rayon(threads: usize, work: &'static Work) {
+    let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("rayon starts");
+    pool.spawn(move || {
+        while work.goes_on() {
+            (0..LOOP).into_par_iter().for_each(|_| work.piece());
+        }
+    });
 }
 
 impl Computing for TokioBlocking {

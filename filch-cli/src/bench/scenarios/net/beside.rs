@@ -64,7 +64,7 @@ fn order<S: Server>(server: &S, load: Load) -> Order {
         bytes: 64,
         pace: PACE,
         warm_up: Duration::from_millis(load.pick(300, 5)),
-        window: Duration::from_millis(load.pick(2_000, 50)),
+        window: load.window(),
         place: Place::Urgent,
     }
 }
