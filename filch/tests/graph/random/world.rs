@@ -79,6 +79,8 @@ pub struct World {
     /// Begun and ended, by node.
     begun: Vec<AtomicU32>,
     ended: Vec<AtomicU32>,
+    /// Futures that were dropped instead, by node: by a run that was stopped.
+    given_up: Vec<AtomicU32>,
     /// Permits out, by semaphore.
     used: Vec<AtomicU32>,
     /// Nodes of the graph that modules share.
@@ -94,6 +96,7 @@ impl World {
         Arc::new(Self {
             begun: zeros(plan.nodes.len()),
             ended: zeros(plan.nodes.len()),
+            given_up: zeros(plan.nodes.len()),
             used: zeros(plan.semaphores.len()),
             plan,
             faults: Mutex::new(Faults::Off),
@@ -109,7 +112,8 @@ impl World {
     pub fn begin(&self, faults: Faults) {
         *self.faults.lock().unwrap() = faults;
         *self.canceller.lock().unwrap() = Canceller::new();
-        self.begun.iter().chain(&self.ended).for_each(|count| count.store(0, SeqCst));
+        let counts = self.begun.iter().chain(&self.ended).chain(&self.given_up);
+        counts.for_each(|count| count.store(0, SeqCst));
         self.inner.store(0, SeqCst);
     }
 
@@ -147,11 +151,9 @@ impl World {
     /// A node ends, well or badly.
     fn leave(&self, index: usize, visit: u32) -> Result<(), Boom> {
         switch_point();
-        let node = &self.plan.nodes[index];
-        for &(semaphore, weight) in &node.limits {
-            self.used[semaphore].fetch_sub(weight, SeqCst);
-        }
+        self.give_permits_back(index);
         self.ended[index].fetch_add(1, SeqCst);
+        let node = &self.plan.nodes[index];
         let faults = *self.faults.lock().unwrap();
         match node.fault {
             Some((when, fault)) if faults.fail() && self.is_due(when, visit) => match fault {
@@ -160,6 +162,12 @@ impl World {
                 Fault::Panic => resume_unwind(Box::new(Boom)),
             },
             _ => Ok(()),
+        }
+    }
+
+    fn give_permits_back(&self, index: usize) {
+        for &(semaphore, weight) in &self.plan.nodes[index].limits {
+            self.used[semaphore].fetch_sub(weight, SeqCst);
         }
     }
 
@@ -175,6 +183,7 @@ impl World {
             if node.is_tracked() {
                 let counts = (self.begun[index].load(SeqCst), self.ended[index].load(SeqCst));
                 assert_eq!(counts, (expected.ran[index], expected.ran[index]), "node {index}");
+                assert_eq!(self.given_up[index].load(SeqCst), 0, "nobody stops node {index}");
             } else {
                 inner += expected.ran[index];
             }
@@ -187,9 +196,15 @@ impl World {
     pub fn check_at_most(&self, expected: &Counts) {
         for (index, node) in self.plan.nodes.iter().enumerate() {
             if node.is_tracked() {
-                let counts = (self.begun[index].load(SeqCst), self.ended[index].load(SeqCst));
-                assert_eq!(counts.0, counts.1, "node {index} has ended");
-                assert!(counts.0 <= expected.ran[index], "node {index}");
+                let (begun, ended) =
+                    (self.begun[index].load(SeqCst), self.ended[index].load(SeqCst));
+                let given_up = self.given_up[index].load(SeqCst);
+                assert_eq!(
+                    begun,
+                    ended + given_up,
+                    "node {index} has ended, or its future is gone"
+                );
+                assert!(begun <= expected.ran[index], "node {index}");
             }
         }
         self.check_items();
@@ -326,6 +341,7 @@ fn future(g: &mut Graph<'static>, world: &Arc<World>, index: usize, waits: u32) 
         let (world, index) = (world.clone(), life.index());
         async move {
             let visit = world.enter(index);
+            let stay = Stay { world: &world, index };
             let item = Item::new(&world.outputs, index);
             for wait in 0..waits {
                 match wait {
@@ -333,11 +349,25 @@ fn future(g: &mut Graph<'static>, world: &Arc<World>, index: usize, waits: u32) 
                     _ => filch::time::sleep(Duration::from_micros(7)).await,
                 }
             }
+            std::mem::forget(stay);
             let ended = world.leave(index, visit);
             assert!(ended.is_ok(), "a future fails by panics");
             item
         }
     })
+}
+
+/// A future that waits: if it is dropped meanwhile, its node is over.
+struct Stay<'a> {
+    world: &'a World,
+    index: usize,
+}
+
+impl Drop for Stay<'_> {
+    fn drop(&mut self) {
+        self.world.give_permits_back(self.index);
+        self.world.given_up[self.index].fetch_add(1, SeqCst);
+    }
 }
 
 /// A subflow of nodes side by side, and one after them.
