@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// Every runtime that takes part in the benchmark.
-const RUNTIMES: [&str; 13] = [
+const RUNTIMES: [&str; 14] = [
     "filch",
+    "closure",
     "tokio",
     "smol",
     "rayon",

@@ -56,6 +56,8 @@ pub const KEPT: &[(&str, &str)] = &[
     ("compute_workers", "the machine decides; scenarios set it"),
     ("max_workers", "a limit for large machines"),
     ("adoptable_threads", "the program knows how many it adopts"),
+    ("attachable_workers", "the program knows how many it attaches"),
+    ("elastic", "the program knows whether its load changes"),
     ("seed", "chance, not speed"),
     ("stack_size", "the program knows how deep it calls"),
     ("thread_name", "a name"),
