@@ -143,7 +143,7 @@ impl<'env> Graph<'env> {
     /// Adds a node that calls `f`. Give it a name, or `""`.
     ///
     /// A closure without parameters makes a node at once. One that takes the outputs of others makes a
-    /// [`Draft`](super::Draft): [`Draft::after`](super::Draft::after) says whose. It takes them by shared reference, or, as an [`Own`](super::Own), by value.
+    /// [`Draft`](crate::graph::Draft): [`Draft::after`](crate::graph::Draft::after) says whose. It takes them by shared reference, or, as an [`Own`](crate::graph::Own), by value.
     ///
     /// ```
     /// use filch::graph::Own;

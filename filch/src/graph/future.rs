@@ -233,7 +233,7 @@ where
 impl<'env> Graph<'env> {
     /// Adds a node whose work is the future that `f` makes. While it waits it holds no thread; its successors come after its end.
     ///
-    /// As with [`Graph::node`], `f` may take what other nodes returned, by shared reference or as an [`Own`](super::Own). A run that is
+    /// As with [`Graph::node`], `f` may take what other nodes returned, by shared reference or as an [`Own`](crate::graph::Own). A run that is
     /// stopped drops the futures that wait.
     ///
     /// ```
@@ -254,7 +254,7 @@ impl<'env> Graph<'env> {
     /// ```
     ///
     /// What takes a reference is written as an `async` closure, which the compiler accepts here if it captures references or nothing;
-    /// one that owns what it captures takes its inputs as [`Own`](super::Own)s.
+    /// one that owns what it captures takes its inputs as [`Own`](crate::graph::Own)s.
     pub fn async_node<M, F: AsyncNodeFn<'env, M>>(
         &mut self,
         name: impl Into<Cow<'static, str>>,

@@ -155,7 +155,7 @@ impl<'env> Graph<'env> {
     /// ```
     ///
     /// # Panics
-    /// If a node panics or returns an error, once all have ended, or if the graph cannot run ([`Cycle`](super::Cycle)).
+    /// If a node panics or returns an error, once all have ended, or if the graph cannot run ([`Cycle`](crate::graph::Cycle)).
     #[track_caller]
     pub fn run(&self) -> Run<'_, 'env> {
         self.runner().run()
@@ -173,7 +173,7 @@ impl<'env> Graph<'env> {
     /// If a node failed or the run was stopped.
     ///
     /// # Panics
-    /// If the graph cannot run ([`Cycle`](super::Cycle)).
+    /// If the graph cannot run ([`Cycle`](crate::graph::Cycle)).
     #[track_caller]
     pub fn try_run(&self) -> Result<Run<'_, 'env>, RunError> {
         self.runner().try_run()
@@ -289,7 +289,7 @@ impl<'g, 'env> Runner<'g, 'env> {
     /// If a node failed or the run was stopped.
     ///
     /// # Panics
-    /// If the graph cannot run ([`Cycle`](super::Cycle)).
+    /// If the graph cannot run ([`Cycle`](crate::graph::Cycle)).
     #[track_caller]
     pub fn try_run(&self) -> Result<Run<'g, 'env>, RunError> {
         self.run_slot(self.graph.take_slot())
