@@ -69,7 +69,7 @@ on_each_backend! {
         peer.set_nonblocking(false).unwrap();
         let mut got = Vec::new();
         std::io::Read::read_to_end(&mut peer, &mut got).unwrap();
-        assert!(0 < got.len() && got.len() < message.len(), "{} bytes", got.len());
+        assert!(!got.is_empty() && got.len() < message.len(), "{} bytes", got.len());
         assert!(got == message[..got.len()]);
     }
 
