@@ -3,6 +3,8 @@
 //! U1. Between two calls the worker sleeps in the idle set, or there is work left and the callback was
 //!     called at the end of the last call. So whoever has work for it finds it asleep and calls, or need
 //!     not.
+//!     Others that sleep are woken before it for what anyone may take, and nobody relies on it to search (I8 of
+//!     `idle`): a frame may be long in coming.
 //! U2. A call ends with the step in which its budget is spent, and each source gives one task at most after
 //!     that. What it leaves can be taken by others, pinned tasks apart: the newest task goes to the ring.
 //! U3. A deadline of its wheel is left with the sentry (Y4), because the loop does not know it.
@@ -21,7 +23,7 @@ use super::shutdown::{Shutdown, ShutdownReport};
 use super::worker::{Flow, Served, Worker};
 use crate::base::parker::Parker;
 use crate::error::{BuildError, ConfigError};
-use crate::idle::Ticket;
+use crate::idle::{Comes, Ticket};
 use crate::task::group::Group;
 
 /// Asks the loop for a frame.
@@ -180,7 +182,7 @@ impl Worker {
 
     /// Falls asleep for the time between two calls (U1, U3).
     fn rests(&self, ticket: &mut Option<Ticket>) -> bool {
-        *ticket = self.lie_down();
+        *ticket = self.lie_down(Comes::Late);
         let Some(published) = ticket.take() else { return false };
         match self.nap_for_timers() {
             Some(nap) if nap.is_zero() => {
