@@ -162,9 +162,10 @@ impl Shared {
 
     /// F2.
     pub(super) fn leave_main(&self, worker: Worker) {
-        let info = worker.slot().info;
+        let (info, slot) = (worker.slot().info, worker.index());
         worker.end_driver();
         worker.leave();
+        self.slots[slot].drop_guest_core();
         self.tell_stop(info);
     }
 

@@ -429,14 +429,10 @@ impl Shared {
 
     /// Frees the place of a worker that has left, or never came.
     pub(super) fn free_place(&self, slot: usize) {
-        let place = &self.slots[slot];
-        if let Some(own) = place.guest_core.remove() {
-            // Dropped without a lock.
-            let core = lock(&place.core).replace(own);
-            drop(core);
-        }
-        place.gate.retire();
-        lock(&self.roster.inner).places[slot] = Place::default();
+        self.slots[slot].drop_guest_core();
+        let mut inner = lock(&self.roster.inner);
+        self.slots[slot].gate.retire();
+        inner.places[slot] = Place::default();
     }
 
     /// The id of the worker in a slot, if it is a regular one.

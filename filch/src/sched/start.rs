@@ -226,6 +226,8 @@ impl Shared {
         }
         self.clear_queues();
         self.close_wheels();
+        // E3 of `core`, of workers that never had a thread.
+        self.slots.iter().for_each(|slot| slot.drop_guest_core());
     }
 
     /// Takes the tombstones of claimed jobs out of the queues. No thread is left, and no task.
@@ -299,8 +301,10 @@ fn run_regular(worker: Worker) {
     match worker.enter(|| worker.run_until_it_leaves()) {
         Some(farewell) => worker.depart(farewell),
         None => {
+            let (shared, slot) = (worker.shared().clone(), worker.index());
             worker.end_driver();
             worker.leave();
+            shared.slots[slot].drop_guest_core();
         }
     }
 }
