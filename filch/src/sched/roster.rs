@@ -5,6 +5,8 @@
 //!   Free --------> Taken ----------> Registered ------> Working <----> Leaving ----> Free
 //!                    |            while it runs            ^    detach          left
 //!                    +-------------------------------------+
+//!
+//!   Registered <----> Withdrawing ----> Free       a detach before it is run
 //! ```
 //!
 //! Q1. A place changes hands under the lock of the roster; its gate says the same to posters. One that is
@@ -14,6 +16,8 @@
 //! Q3. In a runtime that is run by its caller, the first place of the I/O lane is the caller's (*main*).
 //!     It is not detached.
 //! Q4. An id names a place and its generation, so it dies with its worker.
+//! Q5. Whether a registered worker is taken back is known before the run begins, which waits for the answer:
+//!     every worker that posts are kept for gets a thread.
 //!
 //! Not here: threads (`start`), how a worker leaves (`leave`).
 
@@ -21,7 +25,7 @@ use std::fmt;
 
 use super::core::EventCore;
 use super::shared::{Birth, Lane, Phase, Shared, lock};
-use crate::base::shim::{AtomicU32, Mutex, Ordering};
+use crate::base::shim::{AtomicU32, Mutex, Ordering, yield_now};
 use crate::config::hooks::Role;
 use crate::error::BuildError;
 use crate::queue::gate::Closed;
@@ -276,6 +280,8 @@ enum Standing {
     Free,
     Taken,
     Registered,
+    /// Somebody takes it back, unless posts are kept for it (Q5).
+    Withdrawing,
     Working,
     Leaving,
 }
@@ -418,6 +424,12 @@ impl Shared {
     /// The runtime is run: returns the workers that need threads, and the main one if there is one (Q3).
     pub(super) fn muster(&self) -> (Option<usize>, Vec<usize>) {
         let mut inner = lock(&self.roster.inner);
+        // Q5; who withdraws it needs nothing of ours but the lock.
+        while inner.places.iter().any(|place| place.standing == Standing::Withdrawing) {
+            drop(inner);
+            yield_now();
+            inner = lock(&self.roster.inner);
+        }
         inner.stage = Stage::Running;
         let registered = |place: &&mut Place| place.standing == Standing::Registered;
         inner.places.iter_mut().filter(registered).for_each(|p| p.standing = Standing::Working);
@@ -460,7 +472,7 @@ impl Shared {
         let standing = inner.places[slot].standing;
         match standing {
             Standing::Free | Standing::Taken => return Err(Obstacle::Gone),
-            Standing::Leaving => return Err(Obstacle::Leaving),
+            Standing::Leaving | Standing::Withdrawing => return Err(Obstacle::Leaving),
             Standing::Registered | Standing::Working => {}
         }
         if self.life.is_for_a_caller() && slot == 0 {
@@ -470,8 +482,12 @@ impl Shared {
             return Err(Obstacle::Last);
         }
         lane.set_attached(lane.attached() - 1);
-        inner.places[slot].standing = Standing::Leaving;
-        Ok(if standing == Standing::Working { Farewell::Works } else { Farewell::Waits })
+        let (next, farewell) = match standing {
+            Standing::Working => (Standing::Leaving, Farewell::Works),
+            _ => (Standing::Withdrawing, Farewell::Waits),
+        };
+        inner.places[slot].standing = next;
+        Ok(farewell)
     }
 
     /// A worker that was about to leave stays.
@@ -501,8 +517,11 @@ impl Shared {
 
     /// The crew of a worker that can be posted to.
     fn crew_of<'a>(&self, slot: usize, place: &'a Place) -> Option<std::borrow::Cow<'a, str>> {
-        if matches!(place.standing, Standing::Free | Standing::Taken | Standing::Leaving) {
-            return None;
+        match place.standing {
+            Standing::Registered | Standing::Working => {}
+            Standing::Free | Standing::Taken | Standing::Withdrawing | Standing::Leaving => {
+                return None;
+            }
         }
         Some(match &place.crew {
             Some(crew) => crew.as_str().into(),
@@ -518,7 +537,7 @@ impl Shared {
             let state = match place.standing {
                 Standing::Free | Standing::Taken => return None,
                 Standing::Registered => WorkerState::Registered,
-                Standing::Leaving => WorkerState::Leaving,
+                Standing::Leaving | Standing::Withdrawing => WorkerState::Leaving,
                 Standing::Working if self.slots[slot].is_out() => WorkerState::Blocked,
                 Standing::Working if self.slots[slot].is_in_task() => WorkerState::Busy,
                 Standing::Working => WorkerState::Idle,
