@@ -13,8 +13,8 @@
 //!     taken is known to nobody: its core is put in place, and its thread started, without the lock.
 //! Q2. A role that has a worker keeps one: the last is not detached. So a task that was posted to a role
 //!     with workers always finds one, and nobody need look again after a push.
-//! Q3. In a runtime that is run by its caller, the first place of the I/O lane is the caller's (*main*).
-//!     It is not detached.
+//! Q3. In a runtime that is run by its caller, the first place of the I/O lane is the caller's (*main*), if it is
+//!     taken when the run begins. It is not detached.
 //! Q4. An id names a place and its generation, so it dies with its worker.
 //! Q5. Whether a registered worker is taken back is known before the run begins, which waits for the answer:
 //!     every worker that posts are kept for gets a thread.
@@ -262,6 +262,8 @@ struct Inner {
     places: Box<[Place]>,
     /// Whether workers get their threads at once.
     stage: Stage,
+    /// The caller's place, if there is or may be one (Q3).
+    main: Option<usize>,
     /// Whose turn it is in a crew.
     turn: usize,
 }
@@ -331,11 +333,12 @@ impl Roster {
             Birth::Started => Stage::Running,
             Birth::Waiting => Stage::Waiting,
         };
+        let main = (birth == Birth::Waiting).then_some(0);
         let places = (0..slots).map(|_| Place::default()).collect();
         Self {
             // ORDERING: Relaxed, only uniqueness matters.
             runtime: RUNTIMES.fetch_add(1, Ordering::Relaxed),
-            inner: Mutex::new(Inner { places, stage, turn: 0 }),
+            inner: Mutex::new(Inner { places, stage, main, turn: 0 }),
         }
     }
 
@@ -436,7 +439,9 @@ impl Shared {
         let working = |slot: &usize| inner.places[*slot].standing == Standing::Working;
         let mut slots: Vec<usize> = (0..inner.places.len()).filter(working).collect();
         let main = slots.iter().position(|&slot| self.lanes[self.slots[slot].lane].runs_futures());
-        (main.map(|at| slots.remove(at)), slots)
+        let main = main.map(|at| slots.remove(at));
+        inner.main = inner.main.and(main);
+        (main, slots)
     }
 
     /// Frees the place of a worker that has left, or never came.
@@ -475,7 +480,7 @@ impl Shared {
             Standing::Leaving | Standing::Withdrawing => return Err(Obstacle::Leaving),
             Standing::Registered | Standing::Working => {}
         }
-        if self.life.is_for_a_caller() && slot == 0 {
+        if inner.main == Some(slot) {
             return Err(Obstacle::Main);
         }
         if lane.attached() == 1 {
