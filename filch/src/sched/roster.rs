@@ -290,7 +290,7 @@ enum Standing {
 
 /// How far a runtime's life has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+enum Stage {
     /// Nobody runs it yet.
     Waiting,
     Running,
@@ -394,20 +394,22 @@ impl Shared {
     }
 
     /// Registers the worker of a taken place, if the runtime is not run yet; else it needs a thread first.
-    pub(super) fn register(&self, slot: usize) -> Stage {
+    pub(super) fn register(&self, slot: usize) -> Option<WorkerId> {
         let mut inner = lock(&self.roster.inner);
-        if inner.stage == Stage::Waiting {
+        (inner.stage == Stage::Waiting).then(|| {
             inner.places[slot].standing = Standing::Registered;
             self.admit_worker(slot);
-        }
-        inner.stage
+            self.id_of_slot(slot)
+        })
     }
 
-    /// The worker of a taken place has its thread.
-    pub(super) fn confirm(&self, slot: usize) {
+    /// The worker of a taken place has its thread. Its id is read under the lock: it may leave at once, and
+    /// another come.
+    pub(super) fn confirm(&self, slot: usize) -> WorkerId {
         let mut inner = lock(&self.roster.inner);
         inner.places[slot].standing = Standing::Working;
         self.admit_worker(slot);
+        self.id_of_slot(slot)
     }
 
     /// Has others count on the worker in a place: it is attached, or will be before it is needed.

@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::roster::{AttachError, NewWorker, Stage, WorkerId};
+use super::roster::{AttachError, NewWorker, WorkerId};
 use super::sentry;
 use super::shared::{Lane, Parts, Phase, Shared, Slot, lock};
 use super::shutdown::Shutdown;
@@ -109,17 +109,17 @@ impl Shared {
     /// Attaches a worker while the runtime runs, or registers it.
     pub(crate) fn attach(self: &Arc<Self>, new: NewWorker) -> Result<WorkerId, AttachError> {
         let slot = self.take_place(new)?;
-        if self.register(slot) == Stage::Running {
-            if let Err(error) = self.start_worker(slot, None) {
-                self.free_place(slot);
-                return Err(match self.phase() {
-                    Phase::Open => AttachError::Thread(error),
-                    _ => AttachError::ShutDown,
-                });
-            }
-            self.confirm(slot);
+        if let Some(id) = self.register(slot) {
+            return Ok(id);
         }
-        Ok(self.id_of_slot(slot))
+        if let Err(error) = self.start_worker(slot, None) {
+            self.free_place(slot);
+            return Err(match self.phase() {
+                Phase::Open => AttachError::Thread(error),
+                _ => AttachError::ShutDown,
+            });
+        }
+        Ok(self.confirm(slot))
     }
 
     /// Starts a thread with the runtime's prefix.
