@@ -469,7 +469,10 @@ where
     };
     let made = create(shared, here, slot as u32, task);
     match here {
-        Some(here) if here.index() == slot => here.keep(made.task()),
+        // Not before what this thread has posted when it was no worker, and still lies there.
+        Some(here) if here.index() == slot && here.slot().mailbox.is_empty() => {
+            here.keep(made.task());
+        }
         _ => {
             // SAFETY: the entry is pushed once, and the task lives until it is popped (T4).
             unsafe { shared.slots[slot].mailbox.push(made.task().0) };
