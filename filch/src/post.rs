@@ -616,6 +616,9 @@ pub(crate) fn post_here<F: FnOnce() + 'static>(
     task: F,
 ) -> Result<(), PostError<F>> {
     let shared = worker.shared();
+    if worker.is_closing() {
+        return Err(PostError { task, reason: PostRefusal::Leaving });
+    }
     if !admit(shared, 1) {
         return Err(PostError { task, reason: PostRefusal::ShutDown });
     }

@@ -4,7 +4,8 @@
 //! worker goes on with its steps, until nothing is left that only it can run:
 //!
 //! D1. Its gate is closed, so a post to it has landed before its last look, or is handed back (G2 of `gate`).
-//!     What has landed runs here.
+//!     What has landed runs here. The same holds for what its own tasks keep for it: one that keeps itself for
+//!     ever would never let it go.
 //! D2. Pinned futures that live keep it: the request is refused, the gate opens again, and the answer names
 //!     them.
 //! D3. What others may run is handed to them: newest task and ring to the injector, timers to other wheels
@@ -227,6 +228,11 @@ impl Worker {
     /// Hears the request to leave; the worker's own task brings it.
     pub(crate) fn ask_to_leave(&self, request: Request) {
         self.asked.replace(Some(request));
+    }
+
+    /// Whether it takes no posts of its own any more, as its gate takes none of others (D1).
+    pub(crate) fn is_closing(&self) -> bool {
+        self.departure.get() != Departure::Stays
     }
 
     /// Whether it hands over what it has.
