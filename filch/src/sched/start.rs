@@ -76,17 +76,28 @@ impl Shared {
     pub(super) fn start_all(self: &Arc<Self>, workers: &[usize]) -> Result<(), BuildError> {
         let missing = AtomicUsize::new(workers.len() + 1);
         let roll = Arc::new(Roll { missing, caller: Parker::new() });
+        let tokens = (0..=workers.len()).map(|_| Missing(roll.clone())).collect();
+        let started = self.start_each(workers, tokens);
+        // Also after a failure: those that did start have their cores then.
+        roll.wait();
+        started
+    }
+
+    /// Starts these workers and the sentry, up to the first that cannot start: then the other tokens go.
+    fn start_each(
+        self: &Arc<Self>,
+        workers: &[usize],
+        mut tokens: Vec<Missing>,
+    ) -> Result<(), BuildError> {
         for &slot in workers {
-            self.start_worker(slot, Some(Missing(roll.clone())))?;
+            self.start_worker(slot, tokens.pop())?;
         }
-        let (shared, missing) = (self.clone(), Missing(roll.clone()));
+        let shared = self.clone();
         self.start_thread("sentry".into(), move || {
             shared.slice_sentry();
-            drop(missing);
+            drop(tokens);
             sentry::watch(shared);
-        })?;
-        roll.wait();
-        Ok(())
+        })
     }
 
     fn start_worker(
