@@ -24,7 +24,7 @@ use super::worker::{Flow, Served, Worker};
 use crate::base::parker::Parker;
 use crate::error::{BuildError, ConfigError};
 use crate::idle::{Comes, Ticket};
-use crate::task::group::Group;
+use crate::task::group::{Group, guard_user_code};
 
 /// Asks the loop for a frame.
 pub(crate) type Callback = Box<dyn Fn() + Send + Sync>;
@@ -54,6 +54,13 @@ struct Bell {
     callback: Callback,
     /// Where the worker sleeps at the end, when nobody calls any more.
     bed: Parker,
+}
+
+impl Bell {
+    /// Asks for a frame, from the pump's own thread. A panic ends here, as it does where others wake the pump.
+    fn ask(&self) {
+        guard_user_code(|| (self.callback)());
+    }
 }
 
 impl Wake for Bell {
@@ -117,7 +124,7 @@ impl Main {
         let mut ticket = None;
         // U1 holds from the start.
         if !worker.enter(|| !worker.sees_work() && worker.rests(&mut ticket)) {
-            (bell.callback)();
+            bell.ask();
         }
         Ok(Self { worker, ticket, bell, closer })
     }
@@ -135,7 +142,7 @@ impl Main {
             let pumped = worker.pump(ticket);
             worker.frame_end.set(None);
             if pumped == Pumped::More {
-                (bell.callback)();
+                bell.ask();
             }
             pumped
         })
