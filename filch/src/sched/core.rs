@@ -8,6 +8,7 @@
 //! E2. The waker is all that other threads know of a core.
 //! E3. A core that the program brought goes when its worker does, with its sources, and at the latest when the
 //!     runtime has ended: they may hold handles, and so keep the runtime for ever.
+//! E4. A panic ends the turn of the core, and not its worker: others count on that.
 //!
 //! Not here: when a worker visits its core (`drive`), who adds sources (`watch`).
 
@@ -29,7 +30,7 @@ use crate::task::group::guard_user_code;
 /// per worker, or is given one with the worker ([`NewWorker::event_core`](crate::NewWorker::event_core)),
 /// and calls it on that worker's thread only. `poll` and `park` are one turn of an event loop, without and
 /// with a wait. What happens is dispatched inside of them; a dispatch may post, spawn, wake, and start and
-/// stop watchers.
+/// stop watchers. A panic ends the turn, and the worker goes on.
 ///
 /// ```
 /// use std::task::Waker;
