@@ -28,6 +28,7 @@ use super::shared::{Shared, lock};
 use super::shutdown::TaskInfo;
 use super::worker::Worker;
 use crate::base::shim::{Mutex, yield_now};
+use crate::base::sim;
 use crate::config::hooks::Role;
 use crate::task::group::{Group, guard_user_code};
 use crate::task::header::Kind;
@@ -196,6 +197,7 @@ impl Shared {
     fn withdraw(&self, slot: usize) -> Result<(), DetachError> {
         let place = &self.slots[slot];
         place.gate.close();
+        sim::point();
         while !place.gate.is_quiet() {
             yield_now();
         }
