@@ -9,9 +9,12 @@
 //!     that. What it leaves can be taken by others, pinned tasks apart: the newest task goes to the ring.
 //! U3. A deadline of its wheel is left with the sentry (Y4), because the loop does not know it.
 //! U4. It drives no I/O: nobody would hear of a completion between two calls.
+//! U5. The program may act in its name between two calls. No task runs then, and a frame is asked for: there may
+//!     be more to do than before.
 //!
 //! Not here: the face (`crate::pump`).
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
@@ -129,6 +132,11 @@ impl Main {
         Ok(Self { worker, ticket, bell, closer })
     }
 
+    /// The slot of its worker.
+    pub(crate) fn index(&self) -> usize {
+        self.worker.index()
+    }
+
     /// One call (U2).
     pub(crate) fn run(&mut self, budget: Duration) -> Pumped {
         let Self { worker, ticket, bell, .. } = self;
@@ -145,6 +153,20 @@ impl Main {
                 bell.ask();
             }
             pumped
+        })
+    }
+
+    /// Calls `f` in the name of the worker, between two calls (U5).
+    pub(crate) fn enter<R>(&mut self, f: impl FnOnce() -> R) -> R {
+        let Self { worker, ticket, bell, .. } = self;
+        worker.enter(|| {
+            if let Some(ticket) = ticket.take() {
+                worker.get_up(ticket);
+            }
+            let result = catch_unwind(AssertUnwindSafe(f));
+            worker.has_more();
+            bell.ask();
+            result.unwrap_or_else(|panic| resume_unwind(panic))
         })
     }
 

@@ -1,7 +1,7 @@
 //! Edges of a hive's life: changes of the crew beside the run and the stop, order, and ends that come early.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, Mutex, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use filch::testkit::{Clock, FakeCore, ManualClock, Sim, spawn_thread, switch_point};
@@ -26,30 +26,6 @@ fn a_registered_worker_that_keeps_posts_starts_though_somebody_asks_for_it_durin
         assert!(hive.run().unwrap().unfinished.is_empty());
         asker.join().unwrap();
         assert_eq!(ran.count(), 1);
-    });
-}
-
-#[test]
-fn a_run_that_begins_while_a_worker_is_asked_for_starts_it_if_posts_are_kept() {
-    watched(|| {
-        for _ in 0..200 {
-            let hive = Builder::new().io_workers(2).io_spares(0).hive().unwrap();
-            let (second, handle) = (hive.workers()[1].id, hive.handle());
-            let ran = Drops::default();
-            let token = ran.token();
-            hive.post_to(second, move || drop(token)).unwrap();
-            hive.request_shutdown(Shutdown::Drain);
-            let together = Arc::new(Barrier::new(2));
-            let meet = together.clone();
-            let asker = std::thread::spawn(move || {
-                meet.wait();
-                let _ = handle.detach(second).wait();
-            });
-            together.wait();
-            assert!(hive.run().unwrap().unfinished.is_empty());
-            asker.join().unwrap();
-            assert_eq!(ran.count(), 1);
-        }
     });
 }
 

@@ -1,8 +1,11 @@
 //! Loops of others at their worst: cores and callbacks that panic, that keep the runtime, that come late.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::Waker;
@@ -11,7 +14,7 @@ use std::time::{Duration, Instant};
 use filch::testkit::FakeCore;
 use filch::{
     Builder, EventCore, EventSource, FdSource, Handle, Interest, NewWorker, PollCore, Pump, Pumped,
-    SourceId, SourceKind, WatchRefusal,
+    SourceId, SourceKind, WatchRefusal, worker,
 };
 
 use crate::support::{Drops, Gate, PATIENCE, occupy, receive, until, watched};
@@ -140,6 +143,45 @@ fn a_callback_that_panics_keeps_no_frame_from_its_tasks() {
         assert_eq!(pump.run(Duration::ZERO), Pumped::More);
         assert_eq!(pump.run(LONG), Pumped::Idle);
         assert_eq!(drops.count(), 2);
+    });
+}
+
+#[test]
+fn a_handler_of_the_loop_spawns_what_stays_on_its_thread_and_asks_for_a_frame() {
+    watched(|| {
+        let (mut pump, asked) = resting_pump();
+        let (here, state) = (std::thread::current().id(), Rc::new(Cell::new(0)));
+        let (of_task, of_post) = (state.clone(), state.clone());
+        let program = pump.enter(|| {
+            worker::post_self(move || of_post.set(of_post.get() + 1)).unwrap();
+            filch::spawn_local(async move {
+                filch::yield_now().await;
+                assert_eq!(std::thread::current().id(), here);
+                of_task.set(of_task.get() + 1);
+            })
+        });
+        assert_eq!((state.get(), asked.load(Ordering::SeqCst)), (0, 1), "not before a frame");
+        assert_eq!(pump.run(LONG), Pumped::Idle);
+        assert!(program.is_finished());
+        assert_eq!(state.get(), 2);
+        // A handler that panics leaves the pump as it was.
+        let panic = catch_unwind(AssertUnwindSafe(|| pump.enter(|| panic!("in a handler"))));
+        panic.unwrap_err();
+        assert!(worker::current().is_none());
+        assert_eq!(asked.load(Ordering::SeqCst), 2);
+        assert_eq!(pump.run(LONG), Pumped::Idle);
+        (0..3).for_each(|_| runs(pump.handle()));
+    });
+}
+
+#[test]
+fn tasks_for_anybody_that_a_handler_posts_do_not_wait_for_a_frame() {
+    watched(|| {
+        let (mut pump, _) = resting_pump();
+        let (send, ran) = mpsc::channel();
+        let handle = pump.handle().clone();
+        pump.enter(|| handle.post(move || send.send(()).unwrap()).unwrap());
+        receive(&ran);
     });
 }
 
