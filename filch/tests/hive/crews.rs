@@ -124,6 +124,35 @@ fn posts_that_landed_before_the_last_look_run_on_the_worker_that_leaves() {
     });
 }
 
+#[test]
+fn what_a_worker_that_leaves_has_posted_to_itself_runs_there_first() {
+    watched(|| {
+        let builder = Builder::new().io_workers(2).compute_workers(1);
+        // So a step runs some of them.
+        let runtime = builder.private_budget(4).build().unwrap();
+        let worker = runtime.workers()[1].id;
+        let (gate, order) = (Gate::default(), Arc::new(Mutex::new(Vec::new())));
+        occupy(&runtime, worker, &gate);
+        let detach = runtime.detach(worker);
+        let noted = order.clone();
+        let fill = move || {
+            for number in 0..50 {
+                let order = noted.clone();
+                let note = move || {
+                    assert_eq!(worker::current().unwrap().id(), worker);
+                    order.lock().unwrap().push(number);
+                };
+                worker::post_self(note).unwrap();
+            }
+        };
+        // Behind the request, which is heard in the same step: the mailbox is empty then.
+        runtime.post_to(worker, fill).unwrap();
+        gate.open();
+        detach.wait().unwrap();
+        assert_eq!(*order.lock().unwrap(), (0..50).collect::<Vec<_>>());
+    });
+}
+
 /// Calls `f` on a worker, with everybody else of its lane inside a task; they go on when the worker has left.
 fn leave_after(handle: &Handle, worker: WorkerId, f: impl FnOnce() + Send + 'static) {
     let gate = Gate::default();
