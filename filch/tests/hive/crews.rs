@@ -43,6 +43,39 @@ fn an_attached_worker_takes_part_under_its_name() {
 }
 
 #[test]
+fn what_an_attached_worker_posts_locally_is_taken_by_those_who_were_there_before() {
+    watched(|| {
+        let builder = Builder::new().workers(1).attachable_workers(3).io_spares(0);
+        let runtime = builder.compute_spares(0).build().unwrap();
+        for role in [Role::Io, Role::Compute] {
+            let old = runtime.workers().into_iter().find(|worker| worker.role == role).unwrap().id;
+            let new = || if role == Role::Io { NewWorker::io() } else { NewWorker::compute() };
+            // The last of many, one after another while the others look for work.
+            let attached: Vec<_> = (0..3).map(|_| runtime.attach(new()).unwrap()).collect();
+            let gate = Gate::default();
+            attached[..2].iter().for_each(|&worker| occupy(&runtime, worker, &gate));
+            let (handle, (send, ran)) = (runtime.handle(), mpsc::channel());
+            let post = move || {
+                let done = Gate::default();
+                let open = done.clone();
+                let task = move || {
+                    send.send(worker::current().unwrap().id()).unwrap();
+                    open.open();
+                };
+                match role {
+                    Role::Compute => handle.post_compute(task).unwrap(),
+                    _ => worker::post_local(task).unwrap(),
+                }
+                done.pass();
+            };
+            runtime.post_to(attached[2], post).unwrap();
+            assert_eq!(receive(&ran), old);
+            gate.open();
+        }
+    });
+}
+
+#[test]
 fn there_is_room_for_as_many_as_the_program_asked_for() {
     watched(|| {
         let runtime = Builder::new().workers(1).attachable_workers(1).build().unwrap();
