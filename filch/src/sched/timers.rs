@@ -233,7 +233,7 @@ impl Shared {
             None => {
                 // ORDERING: Relaxed, any spread will do.
                 let turn = self.wheels.turn.fetch_add(1, Ordering::Relaxed);
-                Rng::new(self.seed().wrapping_add(turn as u64)).below(n)
+                Rng::after(self.seed(), turn as u64).below(n)
             }
         }
     }
