@@ -228,3 +228,32 @@ fn between_two_turns_of_its_core_a_worker_runs_as_many_local_tasks_as_its_budget
         }
     });
 }
+
+#[test]
+fn a_task_that_posts_itself_again_and_again_goes_first_three_times_and_then_an_older_one() {
+    watched(|| {
+        let hive = Builder::new().io_workers(1).slot_streak(3).hive().unwrap();
+        let (ui, log, handle) = (hive.workers()[0].id, Log::default(), hive.handle());
+        fn again(handle: filch::Handle, log: Log, times: usize) {
+            log.lock().unwrap().push("again".to_owned());
+            let next = handle.clone();
+            match times {
+                0 => handle.request_shutdown(Shutdown::Drain),
+                _ => handle.post(move || again(next, log, times - 1)).unwrap(),
+            }
+        }
+        let noted = log.clone();
+        let fill = move || {
+            // Each is the worker's newest, until the next displaces it.
+            handle.post(note(&noted, "old")).unwrap();
+            handle.post(note(&noted, "less old")).unwrap();
+            let next = handle.clone();
+            handle.post(move || again(next, noted, 20)).unwrap();
+        };
+        hive.post_to(ui, fill).unwrap();
+        hive.run().unwrap();
+        let log = log.lock().unwrap();
+        let places = ["old", "less old"].map(|name| log.iter().position(|n| n == name));
+        assert_eq!(places, [Some(3), Some(7)], "{log:?}");
+    });
+}
