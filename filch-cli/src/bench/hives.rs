@@ -9,14 +9,44 @@
 
 use super::peers::BASE;
 use super::servers::{Work, compute_on_filch, compute_on_rayon};
-use filch::{Handle, Runtime, WorkerId};
+use filch::{Handle, Role, Runtime, WorkerId};
 use std::thread;
 use std::time::Duration;
 use tokio::runtime;
 use tokio::sync::mpsc;
 
+/// How often the workers that take posts have slept: each sleep but the last ends with a wake.
+#[derive(Clone, Copy)]
+pub struct Sleeps {
+    pub times: u64,
+    pub workers: usize,
+}
+
+/// Workers that sleep when there is nothing to do.
+pub trait Sleepers {
+    /// Until now.
+    fn sleeps(&self) -> Sleeps;
+}
+
+impl Sleepers for Runtime {
+    fn sleeps(&self) -> Sleeps {
+        let snapshot = self.snapshot();
+        let micro = snapshot.workers.iter().filter(|worker| worker.role == Role::Io);
+        let workers = self.workers().iter().filter(|worker| worker.role == Role::Io).count();
+        Sleeps { times: micro.map(|worker| worker.counts.parks).sum(), workers }
+    }
+}
+
+impl Sleepers for runtime::Handle {
+    fn sleeps(&self) -> Sleeps {
+        let (metrics, workers) = (self.metrics(), self.metrics().num_workers());
+        let times = (0..workers).map(|worker| metrics.worker_park_count(worker)).sum();
+        Sleeps { times, workers }
+    }
+}
+
 /// A runtime that takes posts.
-pub trait Hive: Sized + Sync + 'static {
+pub trait Hive: Sleepers + Sized + Sync + 'static {
     const NAME: &'static str;
 
     /// What a thread outside needs in order to post.
@@ -41,12 +71,15 @@ pub trait Hive: Sized + Sync + 'static {
 
     /// From inside a task, behind those of its worker, where others may steal it.
     fn post_local<F: FnOnce() + Send + 'static>(task: F);
-
-    /// How often workers went to sleep until now.
-    fn sleeps(&self) -> u64;
 }
 
 pub struct Filch(Runtime);
+
+impl Sleepers for Filch {
+    fn sleeps(&self) -> Sleeps {
+        self.0.sleeps()
+    }
+}
 
 impl Hive for Filch {
     const NAME: &'static str = BASE;
@@ -76,13 +109,15 @@ impl Hive for Filch {
     fn post_local<F: FnOnce() + Send + 'static>(task: F) {
         filch::worker::post_local(task).expect("on a worker");
     }
-
-    fn sleeps(&self) -> u64 {
-        self.0.snapshot().total().parks
-    }
 }
 
 pub struct Tokio(runtime::Runtime);
+
+impl Sleepers for Tokio {
+    fn sleeps(&self) -> Sleeps {
+        self.0.handle().sleeps()
+    }
+}
 
 impl Hive for Tokio {
     const NAME: &'static str = "tokio";
@@ -123,15 +158,10 @@ impl Hive for Tokio {
     fn post_local<F: FnOnce() + Send + 'static>(task: F) {
         drop(tokio::spawn(async move { task() }));
     }
-
-    fn sleeps(&self) -> u64 {
-        let metrics = self.0.metrics();
-        (0..metrics.num_workers()).map(|worker| metrics.worker_park_count(worker)).sum()
-    }
 }
 
 /// One thread of a program that can be sent closures, beside others.
-pub trait Addressee: Sized + Sync + 'static {
+pub trait Addressee: Sleepers + Sized + Sync + 'static {
     const NAME: &'static str;
 
     fn start(threads: usize) -> Self;
@@ -141,6 +171,12 @@ pub trait Addressee: Sized + Sync + 'static {
 
 /// The last I/O worker.
 pub struct FilchWorker(Runtime, WorkerId);
+
+impl Sleepers for FilchWorker {
+    fn sleeps(&self) -> Sleeps {
+        self.0.sleeps()
+    }
+}
 
 impl Addressee for FilchWorker {
     const NAME: &'static str = BASE;
@@ -159,7 +195,15 @@ impl Addressee for FilchWorker {
 /// A thread with a runtime of its own that takes closures from a channel, beside Tokio's workers.
 pub struct TokioChannel {
     posts: mpsc::UnboundedSender<Box<dyn FnOnce() + Send>>,
-    _workers: Tokio,
+    thread: runtime::Handle,
+    workers: Tokio,
+}
+
+impl Sleepers for TokioChannel {
+    fn sleeps(&self) -> Sleeps {
+        let (thread, others) = (self.thread.sleeps(), self.workers.sleeps());
+        Sleeps { times: thread.times + others.times, workers: thread.workers + others.workers }
+    }
 }
 
 impl Addressee for TokioChannel {
@@ -167,15 +211,17 @@ impl Addressee for TokioChannel {
 
     fn start(threads: usize) -> Self {
         let (posts, mut inbox) = mpsc::unbounded_channel::<Box<dyn FnOnce() + Send>>();
+        let runtime = runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("tokio starts");
+        let handle = runtime.handle().clone();
         thread::spawn(move || {
-            let runtime = runtime::Builder::new_current_thread().enable_all().build();
-            runtime.expect("tokio starts").block_on(async {
+            runtime.block_on(async {
                 while let Some(task) = inbox.recv().await {
                     task();
                 }
             });
         });
-        Self { posts, _workers: Tokio::start(threads) }
+        Self { posts, thread: handle, workers: Tokio::start(threads) }
     }
 
     fn post_to<F: FnOnce() + Send + 'static>(&self, task: F) {

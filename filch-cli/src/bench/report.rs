@@ -83,7 +83,7 @@ pub fn write_csv(mut out: impl Write, entry: &Entry, series: &Series) -> io::Res
 pub fn print_head(style: Style, entry: &Entry) {
     println!("\n{}  {}", style.bold(entry.name), style.dim(entry.about));
     let columns = format!(
-        "  {:<13}{:>3}  {:<8}{:>9}{:>9}{:>9}{:>9}{:>13}  {}",
+        "  {:<17}{:>3}  {:<8}{:>9}{:>9}{:>9}{:>9}{:>13}  {}",
         "metric", "thr", "runtime", "median", "min", "max", "spread", "ops/s", "peer/filch"
     );
     println!("{}", style.dim(columns));
@@ -98,7 +98,7 @@ pub fn print_series(style: Style, entry: &Entry, series: &Series) {
             let spread =
                 summary.spread_percent().map_or("–".into(), |percent| format!("{percent:.0} %"));
             println!(
-                "  {:<13}{:>3}  {:<8}{:>9}{:>9}{:>9}{spread:>9}{:>13}  {}",
+                "  {:<17}{:>3}  {:<8}{:>9}{:>9}{:>9}{spread:>9}{:>13}  {}",
                 metric.name,
                 series.threads,
                 runtime.runtime,

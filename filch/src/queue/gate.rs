@@ -16,6 +16,7 @@
 //! Not here: the mailbox, and who is woken.
 
 use crate::base::shim::{AtomicU64, Ordering};
+use crate::base::sim;
 
 #[cfg(all(test, loom))]
 mod model;
@@ -82,7 +83,12 @@ impl Gate {
         if (word >> GENERATION) as u32 != generation {
             return Err(Closed::Gone);
         }
-        if word & OPEN == 0 { Err(Closed::Leaving) } else { Ok(inside) }
+        if word & OPEN == 0 {
+            return Err(Closed::Leaving);
+        }
+        // A poster may be kept here for as long as it takes: whoever leaves waits for it (G2).
+        sim::point();
+        Ok(inside)
     }
 
     /// Turns posters away from now on.

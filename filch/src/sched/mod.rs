@@ -6,6 +6,7 @@
 //! | `schedule` | where does a ready task go, and who is woken? |
 //! | `worker` | in what order does a worker serve its sources? |
 //! | `next` | which task is next? |
+//! | `run` | how does a worker run it? |
 //! | `steal` | whose work does an idle worker take? |
 //! | `ripe` | is a job worth a theft? |
 //! | `sleep` | how does it go to sleep without missing work? |
@@ -47,6 +48,7 @@ pub(crate) mod poll;
 pub(crate) mod pump;
 pub(crate) mod ripe;
 pub(crate) mod roster;
+pub(crate) mod run;
 pub(crate) mod schedule;
 pub(crate) mod sentry;
 pub(crate) mod shared;

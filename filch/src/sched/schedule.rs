@@ -77,18 +77,22 @@ impl Shared {
         // SAFETY: the worker of this thread lives as long as its loop, which we are inside of.
         let worker = unsafe { Worker::of_runtime(self) };
         let here = worker.filter(|worker| std::ptr::eq(worker.lane(), lane));
-        let hint = context::with(|cx| cx.number());
-        for task in tasks {
-            match here {
-                Some(worker) if kind == Kind::Future && worker.runs_futures() => {
-                    worker.push_ring(task);
-                }
-                Some(worker) if worker.runs_jobs() => {
+        match here {
+            Some(worker) if kind == Kind::Future && worker.runs_futures() => {
+                tasks.for_each(|task| worker.push_ring(task));
+            }
+            Some(worker) if worker.runs_jobs() => {
+                // The last first: the owner takes the newest, and so runs the batch in its order.
+                let tasks: Vec<RawTask> = tasks.collect();
+                for task in tasks.into_iter().rev() {
                     // SAFETY: S3, we are the owner.
                     unsafe { worker.slot().deque.push(task.0) };
                 }
+            }
+            _ => {
+                let hint = context::with(|cx| cx.number());
                 // SAFETY: the entry is pushed once, and the task lives until it is popped (T4).
-                _ => unsafe { lane.injector.push(task.0, hint) },
+                tasks.for_each(|task| unsafe { lane.injector.push(task.0, hint) });
             }
         }
         self.notify(lane);

@@ -22,7 +22,10 @@ impl Worker {
             match self.nap_for_timers() {
                 Some(nap) if nap.is_zero() => {}
                 Some(nap) => self.park(Some(keep_alive.map_or(nap, |most| most.min(nap)))),
-                None => sim::in_background(|| self.park(keep_alive)),
+                None => {
+                    let told = keep_alive.or_else(|| self.time_left_by_hand());
+                    sim::in_background(|| self.park(told));
+                }
             }
             self.get_up(ticket);
         }

@@ -14,7 +14,8 @@
 //!     starve nobody; and there is a look in every step, so nobody starves them (K4).
 //!     Sleeps that are shorter than `SHORT_NAP` have a rate: when timers are dense, a worker wakes for
 //!     several at once, a little late, and not for each.
-//! M4. A clock that is moved by hand wakes the workers when it moves, and no sleep has a timeout.
+//! M4. A clock that is moved by hand wakes the workers when it moves, and no sleep has a timeout. But a core of
+//!     the program's own is told how long it would be by that clock: a test reads there what it waits for.
 //! M5. Wheels outlive the runtime with whoever still holds a timer; when it ends, timers that are left
 //!     are woken unfired, so that their futures look for another runtime. A thread that is still adopted
 //!     by one that has ended registers with the default runtime.
@@ -140,14 +141,17 @@ impl Wheels {
 
     /// How long a thread may sleep whose wheels are due at `nearest`.
     pub(super) fn nap(&self, nearest: u64, now: Instant) -> Option<Duration> {
-        if nearest >= LATEST {
-            return None;
-        }
-        let left = Duration::from_nanos(nearest.saturating_sub(self.time(now)));
+        let left = self.left_until(nearest, now)?;
         match self.pace {
             Pace::ByHand if !left.is_zero() => None,
             _ => Some(left),
         }
+    }
+
+    /// The time until wheels are due at `nearest`, by the runtime's clock.
+    fn left_until(&self, nearest: u64, now: Instant) -> Option<Duration> {
+        let left = || Duration::from_nanos(nearest.saturating_sub(self.time(now)));
+        (nearest < LATEST).then(left)
     }
 }
 
@@ -233,7 +237,7 @@ impl Shared {
             None => {
                 // ORDERING: Relaxed, any spread will do.
                 let turn = self.wheels.turn.fetch_add(1, Ordering::Relaxed);
-                Rng::new(self.seed().wrapping_add(turn as u64)).below(n)
+                Rng::after(self.seed(), turn as u64).below(n)
             }
         }
     }
@@ -279,8 +283,7 @@ impl Shared {
 
     /// How long somebody may sleep who looks after these wheels; `None` is for ever.
     pub(super) fn nap(&self, wheels: &[Arc<Timers>], now: Instant) -> Option<Duration> {
-        let nearest = wheels.iter().map(|timers| timers.nearest()).min();
-        self.wheels.nap(nearest.unwrap_or(NEVER), now)
+        self.wheels.nap(nearest_of(wheels), now)
     }
 
     /// Fires what is due where nobody looks after it, and has the sentry come back for the next (M7).
@@ -324,6 +327,10 @@ impl Shared {
             empty(timers);
         }
     }
+}
+
+fn nearest_of(wheels: &[Arc<Timers>]) -> u64 {
+    wheels.iter().map(|timers| timers.nearest()).min().unwrap_or(NEVER)
 }
 
 /// Wakes all timers of a wheel that was shut, unfired (M5, M6).
@@ -402,6 +409,15 @@ impl Worker {
     /// How long this worker may sleep, as of the last look at the clock (M1).
     pub(super) fn nap_for_timers(&self) -> Option<Duration> {
         self.shared().nap(self.wheels(), self.time()).map(|nap| self.pace_nap(nap))
+    }
+
+    /// What a core of the program's own is told where no sleep has a timeout (M4).
+    pub(super) fn time_left_by_hand(&self) -> Option<Duration> {
+        let wheels = &self.shared().wheels;
+        if !self.guest_core || wheels.pace == Pace::OfThreads {
+            return None;
+        }
+        wheels.left_until(nearest_of(self.wheels()), self.time())
     }
 
     /// Makes a short nap longer if there were too many (M3).

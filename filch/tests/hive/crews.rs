@@ -43,6 +43,39 @@ fn an_attached_worker_takes_part_under_its_name() {
 }
 
 #[test]
+fn what_an_attached_worker_posts_locally_is_taken_by_those_who_were_there_before() {
+    watched(|| {
+        let builder = Builder::new().workers(1).attachable_workers(3).io_spares(0);
+        let runtime = builder.compute_spares(0).build().unwrap();
+        for role in [Role::Io, Role::Compute] {
+            let old = runtime.workers().into_iter().find(|worker| worker.role == role).unwrap().id;
+            let new = || if role == Role::Io { NewWorker::io() } else { NewWorker::compute() };
+            // The last of many, one after another while the others look for work.
+            let attached: Vec<_> = (0..3).map(|_| runtime.attach(new()).unwrap()).collect();
+            let gate = Gate::default();
+            attached[..2].iter().for_each(|&worker| occupy(&runtime, worker, &gate));
+            let (handle, (send, ran)) = (runtime.handle(), mpsc::channel());
+            let post = move || {
+                let done = Gate::default();
+                let open = done.clone();
+                let task = move || {
+                    send.send(worker::current().unwrap().id()).unwrap();
+                    open.open();
+                };
+                match role {
+                    Role::Compute => handle.post_compute(task).unwrap(),
+                    _ => worker::post_local(task).unwrap(),
+                }
+                done.pass();
+            };
+            runtime.post_to(attached[2], post).unwrap();
+            assert_eq!(receive(&ran), old);
+            gate.open();
+        }
+    });
+}
+
+#[test]
 fn there_is_room_for_as_many_as_the_program_asked_for() {
     watched(|| {
         let runtime = Builder::new().workers(1).attachable_workers(1).build().unwrap();
@@ -121,6 +154,35 @@ fn posts_that_landed_before_the_last_look_run_on_the_worker_that_leaves() {
         detach.wait().unwrap();
         assert_eq!(*order.lock().unwrap(), (0..=50).collect::<Vec<_>>());
         assert_eq!(post(51).unwrap_err().reason, PostRefusal::Detached);
+    });
+}
+
+#[test]
+fn what_a_worker_that_leaves_has_posted_to_itself_runs_there_first() {
+    watched(|| {
+        let builder = Builder::new().io_workers(2).compute_workers(1);
+        // So a step runs some of them.
+        let runtime = builder.private_budget(4).build().unwrap();
+        let worker = runtime.workers()[1].id;
+        let (gate, order) = (Gate::default(), Arc::new(Mutex::new(Vec::new())));
+        occupy(&runtime, worker, &gate);
+        let detach = runtime.detach(worker);
+        let noted = order.clone();
+        let fill = move || {
+            for number in 0..50 {
+                let order = noted.clone();
+                let note = move || {
+                    assert_eq!(worker::current().unwrap().id(), worker);
+                    order.lock().unwrap().push(number);
+                };
+                worker::post_self(note).unwrap();
+            }
+        };
+        // Behind the request, which is heard in the same step: the mailbox is empty then.
+        runtime.post_to(worker, fill).unwrap();
+        gate.open();
+        detach.wait().unwrap();
+        assert_eq!(*order.lock().unwrap(), (0..50).collect::<Vec<_>>());
     });
 }
 

@@ -78,6 +78,55 @@ fn a_worker_waits_up_to_its_next_deadline_and_no_longer_under_many_schedules() {
 }
 
 #[test]
+fn a_worker_waits_to_the_nanosecond_for_its_next_deadline_by_a_clock_that_is_moved_by_hand() {
+    watched(|| {
+        let (clock, core) = (Arc::new(ManualClock::new()), FakeCore::new());
+        let events = core.events();
+        let hive = Builder::new().clock(Clock::Manual(clock.clone())).hive().unwrap();
+        hive.attach(NewWorker::io().event_core(core)).unwrap();
+        let handle = hive.handle();
+        let check = move || {
+            // Visits without a wait, and at last a wait of so long; of no other time.
+            let waits_for = |time: Option<Duration>| {
+                let mut waits = Vec::new();
+                until(|| {
+                    waits.extend(events.take_timeouts());
+                    waits.last() == Some(&time)
+                });
+                waits.retain(|wait| *wait != Some(Duration::ZERO));
+                assert!(waits.iter().all(|wait| *wait == time), "{waits:?}, not {time:?}");
+            };
+            let (second, ns) = (Duration::from_secs(1), Duration::from_nanos(1));
+            waits_for(None);
+            let late = handle.post_delayed(100 * second, || ()).unwrap();
+            waits_for(Some(100 * second));
+            let soon = handle.post_delayed(40 * second + ns, || ()).unwrap();
+            waits_for(Some(40 * second + ns));
+            clock.advance(30 * second);
+            waits_for(Some(10 * second + ns));
+            clock.advance(10 * second + ns);
+            soon.wait();
+            waits_for(Some(60 * second - ns));
+            // With work it does not wait, whatever the next deadline.
+            let turns = handle.spawn(async {
+                for _ in 0..3 {
+                    filch::yield_now().await;
+                }
+            });
+            turns.wait();
+            waits_for(Some(60 * second - ns));
+            clock.advance(60 * second - ns);
+            late.wait();
+            waits_for(None);
+            handle.request_stop();
+        };
+        let checker = std::thread::spawn(check);
+        hive.run().unwrap();
+        checker.join().unwrap();
+    });
+}
+
+#[test]
 fn events_that_a_script_writes_come_before_posts_and_may_post() {
     watched(|| {
         let (hive, main, events) = faked();
@@ -86,7 +135,8 @@ fn events_that_a_script_writes_come_before_posts_and_may_post() {
         hive.post_to(main, move || assert_eq!(first.fetch_add(1, Ordering::SeqCst), 1)).unwrap();
         events.push(move || {
             assert_eq!(second.fetch_add(1, Ordering::SeqCst), 0);
-            let stop = move || handle.clone().request_stop();
+            // A stop would drop the post, if it is heard before that runs.
+            let stop = move || handle.clone().request_shutdown(Shutdown::Drain);
             worker::post_self(stop).unwrap();
         });
         hive.run().unwrap();

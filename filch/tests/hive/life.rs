@@ -94,13 +94,38 @@ fn a_stop_drops_every_task_before_run_returns() {
             });
             drop(made.unwrap());
             let token = drops.token();
-            drop(hive.post_delayed(1000 * MS, move || drop(token)).unwrap());
+            drop(hive.post_delayed(1_000_000 * MS, move || drop(token)).unwrap());
         }
+        // From outside: a task that asks may have ended or not when it is heard.
         let handle = hive.handle();
-        drop(hive.post_delayed(MS, move || handle.request_stop()).unwrap());
+        let stopper = std::thread::spawn(move || {
+            crate::support::until(|| handle.snapshot().lanes[0].asleep == 2);
+            handle.request_stop();
+        });
         let report = hive.run().unwrap();
+        stopper.join().unwrap();
         assert_eq!(drops.count(), 6);
-        assert!(report.unfinished.len() >= 6, "{report}");
+        assert_eq!(report.unfinished.len(), 6, "{report}");
+    });
+}
+
+#[test]
+fn a_task_that_asks_for_the_stop_and_waits_is_dropped_and_the_only_one_that_is_unfinished() {
+    watched(|| {
+        let hive = Builder::new().io_workers(2).compute_workers(1).hive().unwrap();
+        let (drops, handle) = (Drops::default(), hive.handle());
+        let token = drops.token();
+        let asks = hive.spawn(async move {
+            handle.spawn_fn(|| ()).await;
+            handle.request_stop();
+            std::future::pending::<()>().await;
+            drop(token);
+        });
+        let report = hive.run().unwrap();
+        assert_eq!(drops.count(), 1);
+        assert!(asks.is_finished());
+        let unfinished: Vec<_> = report.unfinished.iter().map(|task| task.id).collect();
+        assert_eq!(unfinished, [asks.id()], "{report}");
     });
 }
 

@@ -159,3 +159,101 @@ fn tasks_that_post_themselves_for_ever_starve_no_other_source() {
         watch.join().unwrap();
     });
 }
+
+/// Notes at each turn how many tasks have run before it.
+struct Tally {
+    ran: Arc<AtomicUsize>,
+    turns: Arc<Mutex<Vec<usize>>>,
+}
+
+impl EventCore for Tally {
+    fn poll(&mut self) -> usize {
+        self.turns.lock().unwrap().push(self.ran.load(Ordering::SeqCst));
+        0
+    }
+
+    fn park(&mut self, _: Option<Duration>) {
+        std::thread::yield_now();
+    }
+
+    fn waker(&self) -> Waker {
+        Waker::noop().clone()
+    }
+}
+
+/// The most tasks that a worker runs between two turns of its core. `fill` makes them: each calls the closure
+/// that it is given, once. There are no timers and no operations, which would end a step sooner.
+fn most_between_two_turns(builder: Builder, fill: fn(Arc<dyn Fn() + Send + Sync>)) -> usize {
+    const TASKS: usize = 100;
+    let (ran, turns) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
+    let hive = builder.hive().unwrap();
+    let core = Tally { ran: ran.clone(), turns: turns.clone() };
+    let ui = hive.attach(NewWorker::io().event_core(core)).unwrap();
+    let handle = hive.handle();
+    let count: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
+        if ran.fetch_add(1, Ordering::SeqCst) + 1 == TASKS {
+            handle.request_shutdown(Shutdown::Drain);
+        }
+    });
+    let fill_all = move || (0..TASKS).for_each(|_| fill(count.clone()));
+    hive.post_to(ui, fill_all).unwrap();
+    hive.run().unwrap();
+    let turns = turns.lock().unwrap();
+    assert_eq!(turns.last(), Some(&TASKS));
+    turns.windows(2).map(|turn| turn[1] - turn[0]).max().unwrap()
+}
+
+#[test]
+fn between_two_turns_of_its_core_a_worker_runs_as_many_private_tasks_as_its_budget_and_no_more() {
+    watched(|| {
+        for budget in [1, 3, 16] {
+            let builder = Builder::new().private_budget(budget);
+            let most = most_between_two_turns(builder, |count| {
+                worker::post_self(move || count()).unwrap();
+            });
+            assert_eq!(most, budget);
+        }
+    });
+}
+
+#[test]
+fn between_two_turns_of_its_core_a_worker_runs_as_many_local_tasks_as_its_budget_and_no_more() {
+    watched(|| {
+        for budget in [1, 3, 16] {
+            let builder = Builder::new().local_budget(budget);
+            let most = most_between_two_turns(builder, |count| {
+                worker::post_local(move || count()).unwrap();
+            });
+            assert_eq!(most, budget);
+        }
+    });
+}
+
+#[test]
+fn a_task_that_posts_itself_again_and_again_goes_first_three_times_and_then_an_older_one() {
+    watched(|| {
+        let hive = Builder::new().io_workers(1).slot_streak(3).hive().unwrap();
+        let (ui, log, handle) = (hive.workers()[0].id, Log::default(), hive.handle());
+        fn again(handle: filch::Handle, log: Log, times: usize) {
+            log.lock().unwrap().push("again".to_owned());
+            let next = handle.clone();
+            match times {
+                0 => handle.request_shutdown(Shutdown::Drain),
+                _ => handle.post(move || again(next, log, times - 1)).unwrap(),
+            }
+        }
+        let noted = log.clone();
+        let fill = move || {
+            // Each is the worker's newest, until the next displaces it.
+            handle.post(note(&noted, "old")).unwrap();
+            handle.post(note(&noted, "less old")).unwrap();
+            let next = handle.clone();
+            handle.post(move || again(next, noted, 20)).unwrap();
+        };
+        hive.post_to(ui, fill).unwrap();
+        hive.run().unwrap();
+        let log = log.lock().unwrap();
+        let places = ["old", "less old"].map(|name| log.iter().position(|n| n == name));
+        assert_eq!(places, [Some(3), Some(7)], "{log:?}");
+    });
+}

@@ -94,18 +94,21 @@ fn results_of_computing_come_back_to_the_pumps_thread() {
                     assert_eq!(std::thread::current().id(), here);
                 }
                 drop(state);
-                handle.request_stop();
             }
         });
-        drop(program.unwrap());
+        let program = program.unwrap();
+        while !program.is_finished() {
+            receive(&frames);
+            assert_ne!(pump.run(2 * MS), Pumped::Stopped);
+        }
+        handle.request_stop();
         loop {
             receive(&frames);
             if pump.run(2 * MS) == Pumped::Stopped {
                 break;
             }
         }
-        // The program itself, at most: it may not have ended when its own request is heard.
-        assert!(pump.finish(Shutdown::Abort).unfinished.len() <= 1);
+        assert!(pump.finish(Shutdown::Abort).unfinished.is_empty());
     });
 }
 

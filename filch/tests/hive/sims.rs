@@ -125,3 +125,48 @@ fn a_hive_that_is_run_ends_with_all_its_tasks_under_many_schedules() {
         account.check();
     });
 }
+
+#[test]
+fn a_post_that_races_with_a_detach_runs_or_comes_back_under_many_schedules() {
+    Sim::new().check(0..500, || {
+        let account = Account::default();
+        let runtime = Builder::new().io_workers(2).compute_workers(1).build().unwrap();
+        let leaver = runtime.workers()[1].id;
+        let poster = {
+            let (hive, account) = (runtime.handle(), account.clone());
+            spawn_thread(move || {
+                for _ in 0..3 {
+                    let posted = hive.post_to(leaver, account.task(Some(leaver)));
+                    account.returned(posted.is_err().into());
+                }
+            })
+        };
+        runtime.detach(leaver).wait().unwrap();
+        poster.join().unwrap();
+        runtime.shutdown(Shutdown::Drain);
+        account.check();
+    });
+}
+
+#[test]
+fn a_post_that_races_with_the_detach_of_one_that_is_registered_is_kept_or_comes_back() {
+    Sim::new().check(0..300, || {
+        let account = Account::default();
+        let hive = Builder::new().io_workers(2).hive().unwrap();
+        let leaver = hive.workers()[1].id;
+        let poster = {
+            let (hive, account) = (hive.handle(), account.clone());
+            spawn_thread(move || {
+                let posted = hive.post_to(leaver, account.task(Some(leaver)));
+                account.returned(posted.is_err().into());
+            })
+        };
+        let left = hive.detach(leaver).wait();
+        poster.join().unwrap();
+        let returned = account.0.returned.load(Ordering::Relaxed);
+        assert_eq!(left.is_ok(), returned == 1, "{left:?}");
+        hive.request_shutdown(Shutdown::Drain);
+        hive.run().unwrap();
+        account.check();
+    });
+}

@@ -5,7 +5,9 @@
 
 use super::countdown::Countdown;
 use super::{Entry, Load, Metric, Run, WarmUp, Workers, per_op};
-use crate::bench::hives::{Addressee, Computes, Filch, FilchWorker, Hive, Tokio, TokioChannel};
+use crate::bench::hives::{
+    Addressee, Computes, Filch, FilchWorker, Hive, Sleepers, Sleeps, Tokio, TokioChannel,
+};
 use crate::bench::machine::{cores, hurry};
 use crate::bench::servers::Work;
 use crate::bench::stats::SplitMix;
@@ -19,6 +21,9 @@ const P50: Metric = Metric { name: "p50_us", unit: "us" };
 const P95: Metric = Metric { name: "p95_us", unit: "us" };
 const P99: Metric = Metric { name: "p99_us", unit: "us" };
 const P999: Metric = Metric { name: "p999_us", unit: "us" };
+
+/// How often a worker was woken for 1000 posts, on average.
+const WAKES: Metric = Metric { name: "wakes_per_worker", unit: "per kop" };
 
 /// Pauses between posts in µs.
 const PAUSE_US: std::ops::Range<u64> = 100..300;
@@ -35,7 +40,7 @@ macro_rules! hives {
 
 pub fn entries() -> Vec<Entry> {
     let late = |name, about, filch, tokio| Entry {
-        metrics: &[P50, P95, P99, P999],
+        metrics: &[P50, P95, P99, P999, WAKES],
         workers: Workers::Fixed(2),
         warm_up: WarmUp::Needless,
         ..Entry::per_op(
@@ -52,6 +57,7 @@ pub fn entries() -> Vec<Entry> {
             metrics: &[
                 Metric { name: "ns_per_op", unit: "ns" },
                 Metric { name: "sleeps_per_kop", unit: "" },
+                WAKES,
             ],
             ..Entry::per_op(
                 "post_micro",
@@ -60,7 +66,7 @@ pub fn entries() -> Vec<Entry> {
             )
         },
         Entry {
-            metrics: &[P50, P95, P99, P999],
+            metrics: &[P50, P95, P99, P999, WAKES],
             workers: Workers::Fixed(2),
             warm_up: WarmUp::Needless,
             ..Entry::per_op(
@@ -91,6 +97,7 @@ pub fn entries() -> Vec<Entry> {
             metrics: &[
                 Metric { name: "ns_per_op", unit: "ns" },
                 Metric { name: "kept_percent", unit: "%" },
+                WAKES,
             ],
             workers: Workers::Fixed(2),
             ..Entry::per_op(
@@ -100,7 +107,7 @@ pub fn entries() -> Vec<Entry> {
             )
         },
         Entry {
-            metrics: &[P50, P95, P99, P999, Metric { name: "ns_per_piece", unit: "ns" }],
+            metrics: &[P50, P95, P99, P999, Metric { name: "ns_per_piece", unit: "ns" }, WAKES],
             workers: Workers::Fixed(cores().len()),
             warm_up: WarmUp::Needless,
             ..Entry::per_op(
@@ -117,7 +124,7 @@ fn post_micro<H: Hive>(load: Load) -> Vec<f64> {
     let hive = H::start(load.threads);
     let batches = each / batch;
     let countdown = Countdown::new(load.threads * batches * batch);
-    let (start, slept) = (Instant::now(), hive.sleeps());
+    let (start, before) = (Instant::now(), hive.sleeps());
     thread::scope(|scope| {
         for _ in 0..load.threads {
             let remote = hive.remote();
@@ -132,9 +139,17 @@ fn post_micro<H: Hive>(load: Load) -> Vec<f64> {
         }
         countdown.wait();
     });
-    let (elapsed, slept) = (start.elapsed(), hive.sleeps() - slept);
+    let elapsed = start.elapsed();
     let posts = load.threads * batches * batch;
-    vec![per_op(elapsed, posts)[0], slept as f64 * 1e3 / posts as f64]
+    let wakes = wakes_per_worker(&hive, before, posts);
+    vec![per_op(elapsed, posts)[0], wakes * before.workers as f64, wakes]
+}
+
+/// How often a worker was woken since `before` for 1000 of so many posts, on average.
+fn wakes_per_worker(hive: &impl Sleepers, before: Sleeps, posts: usize) -> f64 {
+    let now = hive.sleeps();
+    let wakes = (now.times - before.times) as f64 * 1e3 / posts.max(1) as f64;
+    wakes / now.workers.max(1) as f64
 }
 
 /// Percentiles in µs.
@@ -182,16 +197,18 @@ fn tell(posted: Instant, latency: &AtomicU64) {
 
 fn post_to<A: Addressee>(load: Load) -> Vec<f64> {
     let addressee = A::start(load.threads);
+    let before = addressee.sleeps();
     let seen = latencies(load.window(), |posted, latency| {
         addressee.post_to(move || tell(posted, latency));
     });
-    percentiles(&seen).into()
+    let wakes = wakes_per_worker(&addressee, before, seen.len() as usize);
+    percentiles(&seen).into_iter().chain([wakes]).collect()
 }
 
 fn late_by<H: Hive, const MS: u64>(load: Load) -> Vec<f64> {
     let (delay, posts) = (Duration::from_millis(MS), load.pick(1_000, 50));
     let hive = H::start(load.threads);
-    let remote = hive.remote();
+    let (remote, before) = (hive.remote(), hive.sleeps());
     let seen: &'static [AtomicU64] =
         Box::leak((0..posts).map(|_| AtomicU64::new(0)).collect::<Box<_>>());
     let countdown = Countdown::new(posts);
@@ -206,12 +223,13 @@ fn late_by<H: Hive, const MS: u64>(load: Load) -> Vec<f64> {
         thread::sleep(Duration::from_micros(pauses.within(PAUSE_US)));
     }
     countdown.wait();
+    let wakes = wakes_per_worker(&hive, before, posts);
     let mut histogram = Histogram::<u64>::new(3).expect("3 digits are supported");
     for late in seen {
         // ORDERING: as above.
         histogram.record(late.load(Ordering::Relaxed)).expect("the histogram grows");
     }
-    percentiles(&histogram).into()
+    percentiles(&histogram).into_iter().chain([wakes]).collect()
 }
 
 /// Some 2 µs.
@@ -224,7 +242,7 @@ fn steal_pressure<H: Hive>(load: Load) -> Vec<f64> {
     let hive = H::start(load.threads);
     let countdown = Countdown::new(tasks);
     let kept: &'static AtomicUsize = Box::leak(Box::new(AtomicUsize::new(0)));
-    let start = Instant::now();
+    let (start, before) = (Instant::now(), hive.sleeps());
     H::post(&hive.remote(), move || {
         let home = thread::current().id();
         (0..tasks).for_each(|_| H::post_local(move || pressed(home, kept, countdown)));
@@ -233,7 +251,8 @@ fn steal_pressure<H: Hive>(load: Load) -> Vec<f64> {
     let elapsed = start.elapsed();
     // ORDERING: Relaxed, the countdown has handed it over.
     let kept = kept.load(Ordering::Relaxed);
-    vec![per_op(elapsed, tasks)[0], kept as f64 * 100.0 / tasks as f64]
+    let wakes = wakes_per_worker(&hive, before, tasks);
+    vec![per_op(elapsed, tasks)[0], kept as f64 * 100.0 / tasks as f64, wakes]
 }
 
 /// A task of `steal_pressure`.
@@ -250,13 +269,14 @@ fn hive_mixed<H: Computes>(load: Load) -> Vec<f64> {
     let (hive, work) = (H::start(load.threads), Work::new());
     let remote = std::sync::Mutex::new(hive.remote());
     hive.compute(load.threads, work);
-    let (start, before) = (Instant::now(), work.pieces());
+    let (start, before, sleeps) = (Instant::now(), work.pieces(), hive.sleeps());
     let seen = latencies(load.window(), |posted, latency| {
         let remote = remote.lock().expect("one thread posts");
         H::post(&remote, move || tell(posted, latency));
     });
     let (ns, pieces) = (start.elapsed().as_nanos(), work.pieces() - before);
+    let wakes = wakes_per_worker(&hive, sleeps, seen.len() as usize);
     work.end();
     let [p50, p95, p99, p999] = percentiles(&seen);
-    vec![p50, p95, p99, p999, ns as f64 / pieces.max(1) as f64]
+    vec![p50, p95, p99, p999, ns as f64 / pieces.max(1) as f64, wakes]
 }
