@@ -186,14 +186,16 @@ fn fire(task: TaskRef, fate: Fate) {
     if header.state.wake() == Wake::Nothing {
         return;
     }
-    // SAFETY: we won QUEUED, so it is not DONE before its entry is pushed (W2 of `task/waker`).
+    // SAFETY: we won QUEUED, so it is not DONE before its entry is pushed (W2 of `task/waker`, T10 of `task/state`).
     let group = unsafe { header.group() };
-    if group.is_tracked() {
+    let tracked = group.is_tracked().then(|| group.to_ref());
+    // SAFETY: we won the right to push the entry.
+    unsafe { group.home().schedule(task.raw()) };
+    header.state.may_be_claimed();
+    if let Some(group) = tracked {
         // SAFETY: the reference keeps the cell alive.
         unsafe { group.enlist(task.raw()) };
     }
-    // SAFETY: we won the right to push the entry.
-    unsafe { group.home().schedule(task.raw()) };
 }
 
 /// The end of a task of [`spawn_after`], as something that others can come after; cloned freely.

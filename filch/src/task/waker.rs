@@ -2,7 +2,7 @@
 //!
 //! W1. A waker owns one reference, so the cell is there; nothing else of the task need be.
 //! W2. Only a wake that wins QUEUED goes on to the runtime, and until its entry is pushed the
-//!     task is not DONE (T3), so the group and its runtime are there too (H3).
+//!     task is not DONE (T3; T10 for a job that waits), so the group and its runtime are there too (H3).
 //!
 //! Not here: where the woken task goes (`sched/schedule.rs`, through `group::Home`).
 
@@ -10,7 +10,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
-use super::header::{Header, RawTask};
+use super::header::{Header, Kind, RawTask};
 use super::state::{State, Wake};
 
 static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
@@ -78,6 +78,10 @@ unsafe fn ask(task: RawTask, request: impl FnOnce(&State) -> Wake) {
         let home = unsafe { header.group() }.home();
         // SAFETY: W2, and we won the right to push the entry.
         unsafe { home.schedule(task) };
+        if header.vtable.kind == Kind::Job {
+            // Its waiter may drop it, if no worker is free to.
+            header.state.may_be_claimed();
+        }
     }
 }
 
