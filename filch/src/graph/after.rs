@@ -168,14 +168,12 @@ impl Drop for Tying<'_> {
     fn drop(&mut self) {
         let task = self.task.take().expect("dropped once");
         // SAFETY: made by `Milestone::follow`, for the one who ties the knot.
-        if let Some((task, fate)) = unsafe { self.knot.finish_tying(task, self.fate) } {
-            fire(task, fate);
-        }
+        unsafe { self.knot.finish_tying(task, self.fate, fire) };
     }
 }
 
 /// All that the task comes after has ended.
-fn fire(task: TaskRef, fate: Fate) {
+fn fire(task: &TaskRef, fate: Fate) {
     if fate == Fate::Failed {
         // SAFETY: the reference keeps the cell alive.
         unsafe { cancel_task(task.raw()) };
@@ -200,7 +198,7 @@ fn fire(task: TaskRef, fate: Fate) {
 
 /// The end of a task of [`spawn_after`], as something that others can come after; cloned freely.
 ///
-/// It does not keep the task's output; [`Dependent::milestone`] makes it.
+/// It keeps neither the task's closure nor its output, only the memory for them; [`Dependent::milestone`] makes it.
 ///
 /// ```
 /// use filch::graph::Milestone;
@@ -235,7 +233,8 @@ impl Milestone {
     /// assert!(end.is_finished());
     /// ```
     pub fn is_finished(&self) -> bool {
-        self.0.fate().is_some()
+        // The task says so itself: dependents are told a moment later (Q3), and its handle may have been asked meanwhile.
+        self.0.fate().is_some() || self.0.who().is_some_and(|task| task.header().state.is_done())
     }
 }
 
