@@ -103,35 +103,26 @@ fn loom_claim_vs_start() {
     });
 }
 
-/// What a task's unit keeps: its group and its runtime.
-struct Kept(loom::cell::UnsafeCell<bool>);
-
-// SAFETY: what the model checks.
-unsafe impl Sync for Kept {}
-// SAFETY: as above.
-unsafe impl Send for Kept {}
-
 /// A job that waits is woken, and claimed by its handle as soon as that may: until its entry is pushed its group is there (T10).
 #[test]
 fn loom_wake_of_a_waiting_job_vs_claim() {
     loom::model(|| {
         let state = Arc::new(State::new(State::waiting(Priority::Normal, 0)));
-        let kept = Arc::new(Kept(loom::cell::UnsafeCell::new(true)));
+        // What the task's unit keeps: its group and its runtime.
+        let kept = Arc::new(AtomicUsize::new(1));
         state.add_ref();
         let waker = {
             let (state, kept) = (state.clone(), kept.clone());
             thread::spawn(move || {
                 assert_eq!(state.wake(), Wake::Schedule);
-                // SAFETY: checked by the model: not DONE, so its unit keeps the group.
-                kept.0.with(|kept| assert!(unsafe { *kept }, "T10"));
+                assert_eq!(kept.load(Ordering::Relaxed), 1, "T10");
                 state.may_be_claimed();
             })
         };
         let claimed = state.claim().is_some();
         if claimed {
             assert!(!state.finish().expect("the handle lives").last);
-            // SAFETY: as above: the last unit is given back.
-            kept.0.with_mut(|kept| unsafe { *kept = false });
+            kept.store(0, Ordering::Relaxed);
         }
         waker.join().unwrap();
         match state.start() {
