@@ -110,7 +110,6 @@ fn loom_wake_of_a_waiting_job_vs_claim() {
         let state = Arc::new(State::new(State::waiting(Priority::Normal, 0)));
         // What the task's unit keeps: its group and its runtime.
         let kept = Arc::new(AtomicUsize::new(1));
-        state.add_ref();
         let waker = {
             let (state, kept) = (state.clone(), kept.clone());
             thread::spawn(move || {
@@ -119,6 +118,8 @@ fn loom_wake_of_a_waiting_job_vs_claim() {
                 state.may_be_claimed();
             })
         };
+        // Not a load first: the checker would see no reason to let the other thread begin.
+        state.add_ref();
         let claimed = state.claim().is_some();
         if claimed {
             assert!(!state.finish().expect("the handle lives").last);
