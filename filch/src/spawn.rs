@@ -494,7 +494,7 @@ pub(crate) fn current<R>(f: impl FnOnce(&Shared, &Group, Member) -> R) -> R {
 
 /// Whether the runtime has a worker for such a task (P3).
 #[inline]
-fn runs<B: Body>(shared: &Shared) -> bool {
+pub(crate) fn runs<B: Body>(shared: &Shared) -> bool {
     match B::KIND {
         Kind::Future | Kind::Job => shared.lane_of(B::KIND).attached() > 0,
         Kind::Pinned | Kind::Posted | Kind::Blocking => true,

@@ -72,9 +72,28 @@ fn allocations(workers: usize) -> Vec<usize> {
     allocated
 }
 
+/// As `allocations`, of runs by a thread that is no worker, of a small graph.
+fn allocations_of_a_guest() -> Vec<usize> {
+    let mut g = Graph::new();
+    let [first, second] = ["first", "second"].map(|name| g.node(name, || ()));
+    g.precede(first, second);
+    let runtime = Builder::new().workers(1).compute_spares(0).build().unwrap();
+    runtime.block_on_fn(|| {
+        let mut allocated = Vec::with_capacity(9);
+        g.run();
+        for _ in 0..9 {
+            let before = ALLOCATIONS.load(SeqCst);
+            g.run();
+            allocated.push(ALLOCATIONS.load(SeqCst) - before);
+        }
+        allocated
+    })
+}
+
 /// One test, because others would be counted.
 #[test]
 fn wavefront_of_a_million_nodes_allocates_in_its_first_run_only() {
     assert_eq!(allocations(1), [0; 9], "one worker");
     assert_eq!(allocations(2), [0; 9], "two workers");
+    assert_eq!(allocations_of_a_guest(), [0; 9], "a thread that is no worker");
 }

@@ -168,14 +168,12 @@ impl Drop for Tying<'_> {
     fn drop(&mut self) {
         let task = self.task.take().expect("dropped once");
         // SAFETY: made by `Milestone::follow`, for the one who ties the knot.
-        if let Some((task, fate)) = unsafe { self.knot.finish_tying(task, self.fate) } {
-            fire(task, fate);
-        }
+        unsafe { self.knot.finish_tying(task, self.fate, fire) };
     }
 }
 
 /// All that the task comes after has ended.
-fn fire(task: TaskRef, fate: Fate) {
+fn fire(task: &TaskRef, fate: Fate) {
     if fate == Fate::Failed {
         // SAFETY: the reference keeps the cell alive.
         unsafe { cancel_task(task.raw()) };
@@ -186,19 +184,21 @@ fn fire(task: TaskRef, fate: Fate) {
     if header.state.wake() == Wake::Nothing {
         return;
     }
-    // SAFETY: we won QUEUED, so it is not DONE before its entry is pushed (W2 of `task/waker`).
+    // SAFETY: we won QUEUED, so it is not DONE before its entry is pushed (W2 of `task/waker`, T10 of `task/state`).
     let group = unsafe { header.group() };
-    if group.is_tracked() {
+    let tracked = group.is_tracked().then(|| group.to_ref());
+    // SAFETY: we won the right to push the entry.
+    unsafe { group.home().schedule(task.raw()) };
+    header.state.may_be_claimed();
+    if let Some(group) = tracked {
         // SAFETY: the reference keeps the cell alive.
         unsafe { group.enlist(task.raw()) };
     }
-    // SAFETY: we won the right to push the entry.
-    unsafe { group.home().schedule(task.raw()) };
 }
 
 /// The end of a task of [`spawn_after`], as something that others can come after; cloned freely.
 ///
-/// It does not keep the task's output; [`Dependent::milestone`] makes it.
+/// It keeps neither the task's closure nor its output, only the memory for them; [`Dependent::milestone`] makes it.
 ///
 /// ```
 /// use filch::graph::Milestone;
@@ -233,7 +233,8 @@ impl Milestone {
     /// assert!(end.is_finished());
     /// ```
     pub fn is_finished(&self) -> bool {
-        self.0.fate().is_some()
+        // The task says so itself: dependents are told a moment later (Q3), and its handle may have been asked meanwhile.
+        self.0.fate().is_some() || self.0.who().is_some_and(|task| task.header().state.is_done())
     }
 }
 

@@ -3,6 +3,7 @@
 //! T1. An errand has a token, or the right to begin a run, and spends it once: by running it, or, if it is dropped unrun because its
 //!     group was cancelled, by passing it over.
 //! T2. It is a member of the run's group, so it runs, or is dropped, before that ends.
+//! T3. In a runtime without compute workers it goes to the micro lane.
 
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -12,7 +13,7 @@ use super::slot::Slot;
 use super::work;
 use crate::sched::shared::Shared;
 use crate::spawn::{self, Order};
-use crate::task::body::JobBody;
+use crate::task::body::{JobBody, MicroBody};
 use crate::task::node::NodeEntry;
 
 /// T1.
@@ -79,6 +80,11 @@ fn go(mut errand: Errand) {
     group.enter();
     // SAFETY: S1 of `sched/shared.rs`, an unfinished group keeps its runtime.
     let shared = unsafe { Shared::to_arc(group.home().shared.cast()) };
-    let job = JobBody(move || errand.run());
-    drop(spawn::create(&shared, group, job, Order::plain(Location::caller())));
+    let run = move || errand.run();
+    let order = Order::plain(Location::caller());
+    if spawn::runs::<JobBody<fn()>>(&shared) {
+        drop(spawn::create(&shared, group, JobBody(run), order));
+    } else {
+        drop(spawn::create(&shared, group, MicroBody(run), order));
+    }
 }

@@ -1,7 +1,7 @@
 //! Async nodes: a body that makes a future, which holds no thread while it waits.
 //!
 //! A1. The future is polled once where the node runs. Only if it has to wait does it become a task of the micro lane, and the
-//!     node goes on there with its token (`Held` in `work`).
+//!     node goes on there with its token (`Held` in `work`); in a runtime that has no worker for it, the node fails.
 //! A2. The future is dropped before the node ends, and what it reads is given back after that; so what it borrows is there: a run is
 //!     not over before.
 //! A3. A panic of the future, of its drop or of a value's is a failure of the node, as that of a closure is.
@@ -215,9 +215,14 @@ where
 {
     // SAFETY: S4 of `slot`, the run's group outlives it.
     let group = unsafe { &*hand.slot.group.get() };
-    group.enter();
     // SAFETY: an unfinished group keeps its runtime.
     let shared = unsafe { Shared::to_arc(group.home().shared.cast()) };
+    if !spawn::runs::<FutureBody<Going<F, R, K>>>(&shared) {
+        // A2.
+        drop((future, reads));
+        return hand.fail(Cause::Error("no worker of the runtime polls futures that wait".into()));
+    }
+    group.enter();
     let going = Going::<F, R, K> {
         future: Some(future),
         reads: Some(reads),
@@ -234,7 +239,8 @@ impl<'env> Graph<'env> {
     /// Adds a node whose work is the future that `f` makes. While it waits it holds no thread; its successors come after its end.
     ///
     /// As with [`Graph::node`], `f` may take what other nodes returned, by shared reference or as an [`Own`](crate::graph::Own). A run that is
-    /// stopped drops the futures that wait.
+    /// stopped drops the futures that wait. In a runtime without I/O workers (a [hive](crate::Builder::hive) that was given none) the node fails
+    /// if its future has to wait.
     ///
     /// ```
     /// use filch::graph::Own;

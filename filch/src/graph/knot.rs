@@ -8,7 +8,8 @@
 //!
 //! K1. A knot is fired once: by the last to arrive among its dependencies and who ties it (J1 of `join`).
 //! K2. A link is told by who ends the dependency, or by who ties it and finds the dependency ended; never by both, never by neither.
-//! K3. `who` is written by who ties the knot, before it arrives, and taken by who fires it.
+//! K3. `who` is written by who ties the knot, before it arrives, and only read from then on: by who fires it, and by whoever was given
+//!     the knot by who tied it.
 //! K4. A dependency that failed is known to have failed by who fires (J2 of `join`).
 //!
 //! Not here: what firing does (`after`).
@@ -28,10 +29,10 @@ pub(super) struct Knot<W> {
     dependents: AtomicPtr<Link<W>>,
 }
 
-// SAFETY: K3 says whose `who` is at any time; it moves to the thread that fires.
-unsafe impl<W: Send> Send for Knot<W> {}
+// SAFETY: K3 says when `who` is written; afterwards it is shared, and dropped by any thread.
+unsafe impl<W: Send + Sync> Send for Knot<W> {}
 // SAFETY: as above; links hold knots.
-unsafe impl<W: Send> Sync for Knot<W> {}
+unsafe impl<W: Send + Sync> Sync for Knot<W> {}
 
 /// A dependent that waits.
 struct Link<W> {
@@ -65,15 +66,22 @@ impl<W> Knot<W> {
         }
     }
 
-    /// Has `who` fired once all that it is tied to has ended; returns it if that is now. `Failed` if not all could be tied.
+    /// Has `who` fired once all that it is tied to has ended; by the caller if that is now. `Failed` if not all could be tied.
     ///
     /// # Safety
-    /// The caller made the knot, has tied it to all that it waits for, and calls once.
-    #[must_use]
-    pub(super) unsafe fn finish_tying(&self, who: W, fate: Fate) -> Option<(W, Fate)> {
+    /// The caller made the knot, has tied it to all that it waits for, has not let others ask who it is, and calls once.
+    pub(super) unsafe fn finish_tying(&self, who: W, fate: Fate, fire: impl FnOnce(&W, Fate)) {
         // SAFETY: K3, the caller has not arrived.
         self.who.with_mut(|place| unsafe { *place = Some(who) });
-        self.arrive(fate)
+        if let Some((who, fate)) = self.arrive(fate) {
+            fire(who, fate);
+        }
+    }
+
+    /// Whom the knot fires; `None` if that was refused. For whoever was given the knot by who tied it (K3).
+    pub(super) fn who(&self) -> Option<&W> {
+        // SAFETY: K3, nobody writes any more.
+        self.who.with(|place| unsafe { (*place).as_ref() })
     }
 
     /// Has this knot wait for `dependency`. Only while the knot is tied.
@@ -112,7 +120,7 @@ impl<W> Knot<W> {
         }
     }
 
-    fn arrive(&self, fate: Fate) -> Option<(W, Fate)> {
+    fn arrive(&self, fate: Fate) -> Option<(&W, Fate)> {
         let arrival = match fate {
             Fate::Done => self.join.arrive(),
             Fate::Failed => self.join.arrive_skipped(),
@@ -122,13 +130,11 @@ impl<W> Knot<W> {
             Arrival::Runs => Fate::Done,
             Arrival::Skips => Fate::Failed,
         };
-        // SAFETY: K1 and K3, we fire.
-        let who = self.who.with_mut(|place| unsafe { (*place).take() });
-        Some((who.expect("K3: written before the knot was tied"), fate))
+        Some((self.who().expect("K3: written before the knot was tied"), fate))
     }
 
     /// The task of this knot has ended: calls `fire` with each dependent that was waiting for it alone.
-    pub(super) fn end(&self, fate: Fate, mut fire: impl FnMut(W, Fate)) {
+    pub(super) fn end(&self, fate: Fate, mut fire: impl FnMut(&W, Fate)) {
         // ORDERING: Release pairs with the Acquire in `tie` and `fate`: they see what the task did. Acquire pairs
         // with the Release in `tie`: we see the links. Model: loom_tie_vs_end_fires_once.
         let mut link = self.dependents.swap(mark(fate), Ordering::AcqRel);
@@ -180,7 +186,7 @@ mod model {
         })
     }
 
-    fn fire(who: Who, fate: Fate) {
+    fn fire(who: &Who, fate: Fate) {
         if fate == Fate::Failed {
             // ORDERING: Relaxed, the joins of threads order it.
             who.failed.fetch_add(1, Ordering::Relaxed);
@@ -211,9 +217,7 @@ mod model {
         let knot = tied();
         dependencies.iter().for_each(|dependency| knot.tie(dependency));
         // SAFETY: made and tied here.
-        if let Some((who, fate)) = unsafe { knot.finish_tying(world.clone(), Fate::Done) } {
-            fire(who, fate);
-        }
+        unsafe { knot.finish_tying(world.clone(), Fate::Done, fire) };
     }
 
     #[test]

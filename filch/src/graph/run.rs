@@ -146,7 +146,7 @@ impl<'env> Graph<'env> {
     ///
     /// Works on any thread, which runs nodes itself meanwhile, and nothing else: inside a node or a job that is how
     /// a worker runs a graph without being blocked. Several threads may run one graph at the same time. From the second
-    /// run on, nothing is allocated and nothing locked, but for what it takes a thread that is no worker to become one meanwhile.
+    /// run on, nothing is allocated and nothing locked, but for the two locks by which a thread that is no worker becomes one meanwhile.
     ///
     /// ```
     /// let mut g = filch::Graph::new();

@@ -5,6 +5,8 @@
 //! K2. A token that is put off waits for as many tokens as it named that have not passed; when the last of
 //!     them passes it is ready, and ready tokens come before new ones, in the order in which they became so.
 //! K3. A token that is put off is not in flight: it holds no position and no line.
+//! K4. After a stop no new token is asked for, but those that were put off are, until none is ready. One that stops when it is asked
+//!     again has no item, and nobody waits for it any more.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,7 +23,28 @@ pub enum Next<T> {
     Item(T),
     /// The token waits for those that it named by [`Token::defer`]; the source is asked again for it.
     Deferred,
-    /// The stream has ended before this token; those in flight go on.
+    /// The stream has ended: there are no new tokens. Those in flight go on, and those that were deferred are still asked for as soon
+    /// as nothing holds them up. A deferred token that is asked for again may stop the stream too; it has no item, and whoever
+    /// waits for it goes on.
+    ///
+    /// ```
+    /// use filch::pipeline::{Next, Pipeline};
+    /// let mut order = Vec::new();
+    /// Pipeline::new(4)
+    ///     .source(|token| match (token.number(), token.deferrals()) {
+    ///         // Both wait for token 2; then 0 stops the stream, and 1 is not lost.
+    ///         (0 | 1, 0) => {
+    ///             token.defer(2);
+    ///             Next::Deferred
+    ///         }
+    ///         (0, _) => Next::Stop,
+    ///         (number, _) => Next::Item(number),
+    ///     })
+    ///     .for_each(|number| order.push(number))
+    ///     .run()
+    ///     .unwrap();
+    /// assert_eq!(order, [2, 1]);
+    /// ```
     Stop,
 }
 
@@ -132,6 +155,15 @@ pub(super) struct Tokens {
     waiters: BTreeMap<u64, Vec<u64>>,
     /// Tokens that were put off and are ready, and how often they were.
     ready: VecDeque<(u64, u32)>,
+    /// K4.
+    stream: Stream,
+}
+
+/// Whether there are new tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stream {
+    GoesOn,
+    Ended,
 }
 
 /// A token that is put off.
@@ -149,6 +181,7 @@ impl Tokens {
             waiting: BTreeMap::new(),
             waiters: BTreeMap::new(),
             ready: VecDeque::new(),
+            stream: Stream::GoesOn,
         }
     }
 
@@ -163,15 +196,16 @@ impl Tokens {
         *self = Self { fresh, ..Self::new() };
     }
 
-    /// The token to ask the source for: the next that is ready, or a new one.
+    /// The token to ask the source for: the next that is ready, or a new one, if there is any (K4).
     #[inline]
-    pub(super) fn next(&mut self) -> &mut Token {
+    pub(super) fn next(&mut self) -> Option<&mut Token> {
         self.token.waits_for.clear();
-        (self.token.number, self.token.deferrals) = match self.ready.front() {
-            Some(&ready) => ready,
-            None => (self.fresh, 0),
+        (self.token.number, self.token.deferrals) = match (self.ready.front(), self.stream) {
+            (Some(&ready), _) => ready,
+            (None, Stream::GoesOn) => (self.fresh, 0),
+            (None, Stream::Ended) => return None,
         };
-        &mut self.token
+        Some(&mut self.token)
     }
 
     /// The token of the last `next` is used.
@@ -189,6 +223,16 @@ impl Tokens {
         self.give_out();
         if !self.waiters.is_empty() {
             self.tell(self.token.number);
+        }
+    }
+
+    /// The token of the last `next` has no item, and none comes after it (K4).
+    #[cold]
+    pub(super) fn stop(&mut self) {
+        self.stream = Stream::Ended;
+        // A new one was not given out: whoever waits for it waits for ever.
+        if let Some((number, _)) = self.ready.pop_front() {
+            self.tell(number);
         }
     }
 
@@ -232,8 +276,13 @@ impl Tokens {
         number < self.fresh && !put_off
     }
 
-    /// The stream has ended: those that will wait for ever.
-    pub(super) fn stuck(&self) -> Vec<u64> {
-        self.waiting.keys().copied().collect()
+    /// No token is left to ask for: the next run begins with new ones, unless some will wait for ever.
+    ///
+    /// # Errors
+    /// With those that wait.
+    pub(super) fn end(&mut self) -> Result<(), Vec<u64>> {
+        debug_assert!(self.ready.is_empty() && self.stream == Stream::Ended, "K4");
+        self.stream = Stream::GoesOn;
+        if self.waiting.is_empty() { Ok(()) } else { Err(self.waiting.keys().copied().collect()) }
     }
 }

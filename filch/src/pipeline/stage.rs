@@ -313,7 +313,9 @@ where
             if turn.begin(position) == Begun::No {
                 return Ok(End::Halt);
             }
-            let token = tokens.next();
+            let Some(token) = tokens.next() else {
+                return tokens.end().map(|()| End::Stop(position)).map_err(Cause::Stuck);
+            };
             note_number(turn.numbers, position, token.number());
             match body(token).map_err(|error| Cause::Error(error.into()))? {
                 Next::Item(item) => {
@@ -324,11 +326,7 @@ where
                     position += 1;
                 }
                 Next::Deferred => tokens.put_off(),
-                Next::Stop => {
-                    let stuck = tokens.stuck();
-                    let end = if stuck.is_empty() { Ok(End::Stop(position)) } else { Err(stuck) };
-                    return end.map_err(Cause::Stuck);
-                }
+                Next::Stop => tokens.stop(),
             }
         }
         Ok(End::All)

@@ -15,6 +15,7 @@
 use std::sync::Arc;
 
 use super::blocking::Out;
+use super::ripe::Ripeness;
 use super::shared::{Phase, Shared, lock};
 use super::worker::Worker;
 use crate::base::shim::Mutex;
@@ -32,9 +33,16 @@ pub(crate) enum Stay {
     Adopted,
 }
 
+/// A slot for a guest.
+pub(crate) struct Place {
+    slot: usize,
+    /// What the last guest here left to the next, so that only the first allocates it.
+    ripeness: Option<Ripeness>,
+}
+
 /// The free slots of either kind (U1).
 pub(crate) struct Guests {
-    free: Mutex<[Vec<usize>; 2]>,
+    free: Mutex<[Vec<Place>; 2]>,
 }
 
 impl Guests {
@@ -48,16 +56,18 @@ impl Guests {
         let first = end - Self::count(config);
         let middle = first + config.guest_threads;
         // The lowest are handed out first, because thieves look at all up to the highest used.
-        let free = [(first..middle).rev().collect(), (middle..end).rev().collect()];
+        let place = |slot| Place { slot, ripeness: None };
+        let free =
+            [first..middle, middle..end].map(|slots| slots.rev().map(place).collect::<Vec<_>>());
         Self { free: Mutex::new(free) }
     }
 
-    pub(crate) fn take(&self, stay: Stay) -> Option<usize> {
+    fn take(&self, stay: Stay) -> Option<Place> {
         lock(&self.free)[stay as usize].pop()
     }
 
-    fn give_back(&self, stay: Stay, slot: usize) {
-        lock(&self.free)[stay as usize].push(slot);
+    fn give_back(&self, stay: Stay, place: Place) {
+        lock(&self.free)[stay as usize].push(place);
     }
 }
 
@@ -71,8 +81,12 @@ pub(crate) struct Guest {
 impl Guest {
     /// Takes a slot, if one is left.
     pub(crate) fn new(shared: &Arc<Shared>, stay: Stay) -> Option<Self> {
-        let slot = shared.guests.take(stay)?;
-        Some(Self { worker: Some(Worker::new(shared.clone(), slot)), stay })
+        let Place { slot, ripeness } = shared.guests.take(stay)?;
+        let worker = match ripeness {
+            Some(ripeness) => Worker::with_ripeness(shared.clone(), slot, ripeness.renewed()),
+            None => Worker::new(shared.clone(), slot),
+        };
+        Some(Self { worker: Some(worker), stay })
     }
 
     /// A place that was given up already.
@@ -90,7 +104,7 @@ impl Drop for Guest {
         let Some(worker) = self.worker.take() else { return };
         let (shared, slot) = (worker.shared().clone(), worker.index());
         let left = !worker.slot().deque.is_empty();
-        worker.leave();
+        let ripeness = Some(worker.leave());
         if left {
             // U2.
             shared.notify(&shared.lanes[shared.slots[slot].lane]);
@@ -99,7 +113,7 @@ impl Drop for Guest {
             // Put back by a last look of ours while the others were cleared.
             shared.slots[slot].clear_deque();
         }
-        shared.guests.give_back(self.stay, slot);
+        shared.guests.give_back(self.stay, Place { slot, ripeness });
     }
 }
 

@@ -69,6 +69,12 @@ impl Ripeness {
         }
     }
 
+    /// As new, in the same memory.
+    pub(super) fn renewed(self) -> Self {
+        self.seen.iter().for_each(|seen| seen.set(Sighting::default()));
+        Self { seen: self.seen, ..Self::new(0) }
+    }
+
     /// The thief has paused once.
     pub(super) fn paused(&self) {
         self.clock.set(self.clock.get() + 1);

@@ -18,7 +18,7 @@
 //! Not here: which task is next (`next`), how it is run (`run`), whom to steal from (`steal`), the sleep
 //! (`sleep`).
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -92,7 +92,7 @@ pub(crate) struct Worker {
     /// Pinned tasks that are ready.
     private: RefCell<VecDeque<RawTask>>,
     /// Pinned tasks that are alive; each holds a clone.
-    pins: Rc<()>,
+    pins: OnceCell<Rc<()>>,
     /// The event core is telling what has happened.
     pub(super) delivering: Cell<bool>,
     /// It made tasks ready that nobody was told of (D1).
@@ -128,6 +128,12 @@ pub(crate) struct Worker {
 impl Worker {
     /// Occupies slot `index`. The caller is its thread, or a test that drives it.
     pub(crate) fn new(shared: Arc<Shared>, index: usize) -> Self {
+        let victims = shared.lanes[shared.slots[index].lane].range.len();
+        Self::with_ripeness(shared, index, Ripeness::new(victims))
+    }
+
+    /// As `new`, with what somebody left who was in this slot.
+    pub(super) fn with_ripeness(shared: Arc<Shared>, index: usize, ripeness: Ripeness) -> Self {
         let slot = &shared.slots[index];
         let core = lock(&slot.core).take().expect("a slot has one occupant at a time");
         let lane = &shared.lanes[slot.lane];
@@ -149,12 +155,12 @@ impl Worker {
             patience: Cell::new(shared.config.explore_yields),
             victim: Cell::new(victim),
             suspect: Cell::new(None),
-            ripeness: Ripeness::new(lane.range.len()),
+            ripeness,
             searching: Cell::new(false),
             in_lane: Cell::new(false),
             armed: Cell::new(false),
             private: RefCell::new(VecDeque::new()),
-            pins: Rc::new(()),
+            pins: OnceCell::new(),
             delivering: Cell::new(false),
             held_back: Cell::new(false),
             visited: Cell::new((shared.clock.now(), 0)),
@@ -193,8 +199,8 @@ impl Worker {
         self.in_lane.set(false);
     }
 
-    /// Leaves the slot. Its queues are empty, or visible to others and announced.
-    pub(crate) fn leave(self) {
+    /// Leaves the slot, and what the next one there can use. Its queues are empty, or visible to others and announced.
+    pub(crate) fn leave(self) -> Ripeness {
         debug_assert!(self.private.borrow().is_empty() && !self.has_pinned());
         Group::settle();
         if self.in_lane.get() {
@@ -202,6 +208,7 @@ impl Worker {
         }
         let slot = &self.shared.slots[self.index];
         *lock(&slot.core) = Some(self.core.into_inner());
+        self.ripeness
     }
 
     /// The worker of the current thread, if it belongs to `shared`.
@@ -305,12 +312,12 @@ impl Worker {
 
     /// Whether pinned tasks live here, so that the thread must stay.
     pub(crate) fn has_pinned(&self) -> bool {
-        Rc::strong_count(&self.pins) > 1
+        self.pins.get().is_some_and(|pins| Rc::strong_count(pins) > 1)
     }
 
     /// A guard for the body of a pinned task.
     pub(crate) fn pin(&self) -> Rc<()> {
-        self.pins.clone()
+        self.pins.get_or_init(Rc::default).clone()
     }
 
     /// One round over all sources, in the order of the file header.

@@ -12,7 +12,7 @@
 //! A job that is started or claimed and turns out not to be the waiter's to run goes back to QUEUED
 //! (`put_back`).
 //!
-//! One word holds flags (11 bits), the reference count (27 bits) and the birth time (26 bits,
+//! One word holds flags (12 bits), the reference count (26 bits) and the birth time (26 bits,
 //! constant), so that each transition is one read-modify-write.
 //!
 //! T1. The word is 0 exactly while the cell is free (the pool's contract).
@@ -38,6 +38,8 @@
 //!     RUNNING: called on the stack of who has its only reference.
 //! T9. HANDLE, of a job with children, is set by the first clone of its handle and by a launch whose
 //!     caller keeps its own. While it is clear, lists and walks alone refer to a job that was launched.
+//! T10. APART: a job that was born waiting, whose entry is in no queue yet. Nobody claims it, so whoever has won QUEUED may push its
+//!     entry before it can be DONE, as with a future; who holds a reference then lets it be claimed (`may_be_claimed`).
 //!
 //! Not here: what only jobs with children go through (`fresh`), what the bits protect (`header`,
 //! `body`), where an entry goes (`sched`).
@@ -58,8 +60,9 @@ const LOW: u64 = 1 << 8;
 const DETACH: u64 = 1 << 9;
 
 const FRESH: u64 = 1 << 10;
+const APART: u64 = 1 << 11;
 
-const REF: u64 = 1 << 11;
+const REF: u64 = 1 << 12;
 const REFS: u64 = ((1 << BIRTH_SHIFT) - 1) & !(REF - 1);
 /// Half of what the field can count: beyond it the process ends rather than wraps.
 const REFS_MAX: u64 = 1 << (BIRTH_SHIFT - 1);
@@ -204,9 +207,9 @@ impl State {
         QUEUED | HANDLE | priority | (2 * REF) | Self::birth(now_ms)
     }
 
-    /// As `initial`, of a job that waits for its first wake.
+    /// As `initial`, of a job that waits for its first wake (T10).
     pub(crate) fn waiting(priority: Priority, now_ms: u32) -> u64 {
-        Self::initial(priority, now_ms) & !QUEUED
+        (Self::initial(priority, now_ms) & !QUEUED) | APART
     }
 
     fn birth(now_ms: u32) -> u64 {
@@ -335,7 +338,7 @@ impl State {
         // ORDERING: Relaxed, only a guess for the exchange below.
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
-            if word & (QUEUED | RUNNING | DONE) != QUEUED {
+            if word & (QUEUED | RUNNING | DONE | APART) != QUEUED {
                 return None;
             }
             let next = (word ^ (QUEUED | RUNNING)) | CLAIMED;
@@ -352,6 +355,14 @@ impl State {
                 Err(now) => word = now,
             }
         }
+    }
+
+    /// The entry of a job that waited has been pushed: from now on it can be claimed (T10).
+    pub(crate) fn may_be_claimed(&self) {
+        // ORDERING: Release pairs with the Acquire in `claim`: what the pusher did with group and runtime is over before
+        // the claimer ends the task, and perhaps both. Model: loom_wake_of_a_waiting_job_vs_claim.
+        let before = self.0.fetch_and(!APART, Ordering::Release);
+        debug_assert!(before & APART != 0 && before & REFS != 0, "{before:#x}");
     }
 
     /// Whether somebody has claimed the job, so that its entry is a tombstone.

@@ -2,7 +2,7 @@
 //!
 //! W1. A waker owns one reference, so the cell is there; nothing else of the task need be.
 //! W2. Only a wake that wins QUEUED goes on to the runtime, and until its entry is pushed the
-//!     task is not DONE (T3), so the group and its runtime are there too (H3).
+//!     task is not DONE (T3; T10 for a job that waits), so the group and its runtime are there too (H3).
 //!
 //! Not here: where the woken task goes (`sched/schedule.rs`, through `group::Home`).
 
@@ -10,7 +10,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
-use super::header::{Header, RawTask};
+use super::header::{Header, Kind, RawTask};
 use super::state::{State, Wake};
 
 static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
@@ -44,7 +44,7 @@ fn task(data: *const ()) -> RawTask {
 #[inline]
 pub(crate) unsafe fn wake_task(task: RawTask) {
     // SAFETY: by the caller's promise.
-    unsafe { ask(task, State::wake) }
+    let _ = unsafe { ask(task, State::wake) };
 }
 
 /// Has the body dropped instead of run, as soon as nobody runs it.
@@ -53,7 +53,13 @@ pub(crate) unsafe fn wake_task(task: RawTask) {
 /// The caller keeps the cell alive.
 pub(crate) unsafe fn cancel_task(task: RawTask) {
     // SAFETY: by the caller's promise.
-    unsafe { ask(task, State::cancel) }
+    let asked = unsafe { ask(task, State::cancel) };
+    // SAFETY: by the caller's promise.
+    let header = unsafe { task.header() };
+    if asked == Wake::Schedule && header.vtable.kind == Kind::Job {
+        // T10: it waited. Who waits for it may drop it now, if no worker is free to.
+        header.state.may_be_claimed();
+    }
 }
 
 /// Has the task moved to the runtime's own group before it next runs.
@@ -62,7 +68,7 @@ pub(crate) unsafe fn cancel_task(task: RawTask) {
 /// The caller keeps the cell alive.
 pub(crate) unsafe fn detach_task(task: RawTask) {
     // SAFETY: by the caller's promise.
-    unsafe { ask(task, State::detach) }
+    let _ = unsafe { ask(task, State::detach) };
 }
 
 /// Makes a request, and queues the task if that is left to us.
@@ -70,15 +76,17 @@ pub(crate) unsafe fn detach_task(task: RawTask) {
 /// # Safety
 /// The caller keeps the cell alive.
 #[inline]
-unsafe fn ask(task: RawTask, request: impl FnOnce(&State) -> Wake) {
+unsafe fn ask(task: RawTask, request: impl FnOnce(&State) -> Wake) -> Wake {
     // SAFETY: by the caller's promise.
     let header = unsafe { task.header() };
-    if request(&header.state) == Wake::Schedule {
+    let asked = request(&header.state);
+    if asked == Wake::Schedule {
         // SAFETY: W2.
         let home = unsafe { header.group() }.home();
         // SAFETY: W2, and we won the right to push the entry.
         unsafe { home.schedule(task) };
     }
+    asked
 }
 
 /// # Safety

@@ -1,7 +1,10 @@
 //! Tasks that come after others, made on the fly.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, mpsc};
+use std::task::Context;
 
 use filch::graph::Milestone;
 use filch::{Builder, Handle, Shutdown, scope, spawn_after, wait_all};
@@ -42,6 +45,35 @@ fn one_that_has_ended_is_no_hindrance() {
     first.wait();
     assert!(end.is_finished());
     assert_eq!(spawn_after([&end, &end], || 2).wait(), 2);
+}
+
+/// A waker that asks a milestone when it is woken.
+struct Asks(Milestone, AtomicUsize);
+
+impl std::task::Wake for Asks {
+    fn wake(self: Arc<Self>) {
+        self.1.store(if self.0.is_finished() { 1 } else { 2 }, Relaxed);
+    }
+}
+
+#[test]
+fn who_is_woken_by_the_end_of_a_task_finds_its_milestone_finished() {
+    let (open, gate) = mpsc::channel::<()>();
+    let (began, begun) = mpsc::channel::<()>();
+    let runtime = Builder::new().workers(1).build().unwrap();
+    let mut task = runtime.handle().task().spawn_after((), move || {
+        began.send(()).unwrap();
+        gate.recv().unwrap();
+    });
+    begun.recv().unwrap();
+    let asks = Arc::new(Asks(task.milestone(), AtomicUsize::new(0)));
+    let waker = asks.clone().into();
+    let mut cx = Context::from_waker(&waker);
+    assert!(Pin::new(&mut task).poll(&mut cx).is_pending());
+    assert!(!task.milestone().is_finished());
+    open.send(()).unwrap();
+    runtime.shutdown(Shutdown::Drain);
+    assert_eq!(asks.1.load(Relaxed), 1, "1: finished; 2: not; 0: not woken");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod flow;
 mod order;
 mod profile;
 mod random;
+mod roles;
 
 #[allow(dead_code, reason = "shared with the tests of behaviour, which use more of it")]
 #[path = "../it/support.rs"]

@@ -40,6 +40,8 @@ struct Plan {
     stages: Vec<Kind>,
     /// Whom a token waits for.
     waits: BTreeMap<u64, Vec<u64>>,
+    /// Which token stops the stream when it is asked for again.
+    stops: Option<u64>,
     /// In which stage, on which token.
     fault: Option<(usize, u64, Fault)>,
 }
@@ -61,22 +63,21 @@ fn plans() -> impl Strategy<Value = Plan> {
         1..5u32,
         0..12u64,
         prop::collection::vec(kind, 1..5),
-        prop::collection::vec(wait, 0..4),
+        prop::collection::vec(wait, 0..6),
+        prop::option::weighted(0.5, any::<prop::sample::Index>()),
         fault,
     )
-        .prop_map(|(lines, most, tokens, stages, waits, fault)| Plan {
-            lines,
-            most,
-            tokens,
-            stages,
-            waits: waits
+        .prop_map(|(lines, most, tokens, stages, waits, stops, fault)| {
+            let waits: BTreeMap<u64, Vec<u64>> = waits
                 .into_iter()
                 .map(|(token, others)| {
                     (token, others.into_iter().filter(|&o| o != token).collect())
                 })
                 .filter(|(token, others): &(u64, Vec<u64>)| *token < tokens && !others.is_empty())
-                .collect(),
-            fault,
+                .collect();
+            let put_off: Vec<u64> = waits.keys().copied().collect();
+            let stops = stops.filter(|_| !put_off.is_empty()).map(|stops| *stops.get(&put_off));
+            Plan { lines, most, tokens, stages, waits, stops, fault }
         })
 }
 
@@ -84,6 +85,7 @@ fn plans() -> impl Strategy<Value = Plan> {
 fn order(plan: &Plan) -> (Vec<u64>, Vec<u64>) {
     let (mut order, mut ready, mut fresh) = (Vec::new(), VecDeque::new(), 0);
     let mut waiting: Vec<(u64, Vec<u64>)> = Vec::new();
+    let (mut end, mut over) = (plan.tokens, Vec::new());
     loop {
         let (token, again) = match ready.pop_front() {
             Some(token) => (token, true),
@@ -92,21 +94,25 @@ fn order(plan: &Plan) -> (Vec<u64>, Vec<u64>) {
                 (fresh - 1, false)
             }
         };
-        if token == plan.tokens {
+        if !again && token >= end {
             waiting.sort();
             return (order, waiting.into_iter().map(|(token, _)| token).collect());
         }
         match plan.waits.get(&token) {
             Some(others) if !again => {
                 let missing: Vec<u64> =
-                    others.iter().copied().filter(|other| !order.contains(other)).collect();
+                    others.iter().copied().filter(|other| !over.contains(other)).collect();
                 match missing.is_empty() {
                     true => ready.push_back(token),
                     false => waiting.push((token, missing)),
                 }
             }
             _ => {
-                order.push(token);
+                match plan.stops == Some(token) && again {
+                    true => end = 0,
+                    false => order.push(token),
+                }
+                over.push(token);
                 waiting.iter_mut().for_each(|(_, missing)| missing.retain(|&other| other != token));
                 ready
                     .extend(waiting.extract_if(.., |(_, missing)| missing.is_empty()).map(|w| w.0));
@@ -219,6 +225,7 @@ fn add<'env>(
 
 fn make(plan: &Plan, log: &Arc<Log>, faulty: &Faulty) -> Pipeline<'static> {
     let (waits, tokens, source_log) = (plan.waits.clone(), plan.tokens, log.clone());
+    let stops = plan.stops;
     let mut builder = Pipeline::new(plan.lines).most_in_a_row(plan.most).source(move |token| {
         let number = token.number();
         if number == tokens {
@@ -227,6 +234,9 @@ fn make(plan: &Plan, log: &Arc<Log>, faulty: &Faulty) -> Pipeline<'static> {
         if let (0, Some(others)) = (token.deferrals(), waits.get(&number)) {
             others.iter().for_each(|&other| token.defer(other));
             return Next::Deferred;
+        }
+        if token.deferrals() > 0 && stops == Some(number) {
+            return Next::Stop;
         }
         source_log.note(0, number);
         Next::Item(Item::new(number, &source_log))

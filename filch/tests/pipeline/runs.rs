@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::time::Duration;
 
-use filch::pipeline::{Canceller, Next, PipelineError, Stage};
+use filch::pipeline::{Canceller, Next, PipelineError, Stage, Token};
 use filch::{Builder, Pipeline};
 
 use crate::watchdog::watched;
@@ -128,6 +128,71 @@ fn panic_of_a_deferral_to_itself_is_an_error_at_the_source() {
             })
             .build();
         assert_eq!(pipeline.run().unwrap_err().place().unwrap().stage, 0);
+    });
+}
+
+/// What leaves a source whose tokens 0, 1 and 2 wait for 3 at first, and go on as `again` says. Twice, without a reset.
+fn deferred(again: fn(&mut Token) -> Next<u64>) -> [Result<Vec<u64>, PipelineError>; 2] {
+    let mut pipeline = Pipeline::new(4)
+        .source(move |token| match (token.number(), token.deferrals()) {
+            (0..3, 0) => {
+                token.defer(3);
+                Next::Deferred
+            }
+            (5, _) => Next::Stop,
+            (number, 0) => Next::Item(number),
+            _ => again(token),
+        })
+        .collect();
+    [pipeline.run(), pipeline.run()]
+}
+
+#[test]
+fn stop_of_a_deferred_token_loses_none_that_is_ready() {
+    watched(|_| {
+        let [first, second] = deferred(|token| match token.number() {
+            0 => Next::Stop,
+            number => Next::Item(number),
+        });
+        assert_eq!(first.unwrap(), [3, 1, 2]);
+        assert_eq!(second.unwrap(), [4], "the next run goes on with new tokens");
+    });
+}
+
+#[test]
+fn stop_of_a_deferred_token_loses_none_that_waits() {
+    watched(|_| {
+        let [first, second] = deferred(|token| match (token.number(), token.deferrals()) {
+            (0, _) => Next::Stop,
+            (1, 1) => {
+                token.defer(2);
+                Next::Deferred
+            }
+            // Of one that has stopped, too.
+            (2, 1) => {
+                token.defer(0);
+                Next::Deferred
+            }
+            (number, _) => Next::Item(number),
+        });
+        assert_eq!(first.unwrap(), [3, 2, 1]);
+        assert_eq!(second.unwrap(), [4]);
+    });
+}
+
+#[test]
+fn those_that_wait_for_what_never_comes_are_named_after_a_stop() {
+    watched(|_| {
+        let [first, _] = deferred(|token| match (token.number(), token.deferrals()) {
+            (0, _) => Next::Stop,
+            (1, 1) => {
+                token.defer(4);
+                Next::Deferred
+            }
+            (number, _) => Next::Item(number),
+        });
+        let Err(PipelineError::Stuck { tokens }) = first else { panic!("{first:?}") };
+        assert_eq!(tokens, [1]);
     });
 }
 
