@@ -15,6 +15,7 @@ mod picture;
 
 use std::error::Error;
 use std::num::NonZero;
+use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -53,8 +54,17 @@ impl Args {
 #[derive(Debug)]
 struct Wake;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let args = Args::parse();
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("filch-window: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let compute = args.compute.map_or(cores, usize::from);
 

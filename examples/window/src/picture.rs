@@ -137,13 +137,7 @@ impl Picture {
         self.view += 1;
         self.missing = TILES;
         if self.view % VIEWS != 0 {
-            let old = std::mem::take(&mut self.pixels);
-            let place = |at: usize, side: usize| {
-                let middle = side as f64 / 2.0;
-                (middle + (at as f64 - middle) / NEARER) as usize
-            };
-            let pixel = |at| old[place(at / WIDTH, HEIGHT) * WIDTH + place(at % WIDTH, WIDTH)];
-            self.pixels = (0..WIDTH * HEIGHT).map(pixel).collect();
+            self.pixels = magnified(&self.pixels);
         }
         let view = self.view;
         let now = self.early.extract_if(.., |(tile, _)| tile.view == view).collect::<Vec<_>>();
@@ -163,6 +157,22 @@ impl Picture {
     pub fn pictures(&self) -> usize {
         self.view
     }
+}
+
+/// What a picture becomes when it is seen from nearer. It is made within a frame, so each column's place is
+/// computed once.
+fn magnified(pixels: &[u32]) -> Vec<u32> {
+    let place = |at: usize, side: usize| {
+        let middle = side as f64 / 2.0;
+        (middle + (at as f64 - middle) / NEARER) as usize
+    };
+    let columns: Vec<usize> = (0..WIDTH).map(|x| place(x, WIDTH)).collect();
+    let mut nearer = Vec::with_capacity(pixels.len());
+    for y in 0..HEIGHT {
+        let row = &pixels[place(y, HEIGHT) * WIDTH..][..WIDTH];
+        nearer.extend(columns.iter().map(|&x| row[x]));
+    }
+    nearer
 }
 
 /// The tiles of a view, the middle first.
