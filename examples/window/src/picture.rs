@@ -136,7 +136,7 @@ impl Picture {
     fn go_nearer(&mut self) {
         self.view += 1;
         self.missing = TILES;
-        if self.view % VIEWS != 0 {
+        if !self.view.is_multiple_of(VIEWS) {
             self.pixels = magnified(&self.pixels);
         }
         let view = self.view;
