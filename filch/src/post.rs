@@ -395,15 +395,19 @@ fn check_lane(shared: &Shared, kind: Kind) -> Result<(), PostRefusal> {
     if lane.attached() == 0 { Err(PostRefusal::NoWorkers { role: lane.role }) } else { Ok(()) }
 }
 
+/// Takes units for posts to a lane, or says why not.
+fn refusal(shared: &Shared, kind: Kind, count: usize) -> Option<PostRefusal> {
+    let refusal = check_lane(shared, kind).err();
+    refusal.or_else(|| (!admit(shared, count)).then_some(PostRefusal::ShutDown))
+}
+
 #[track_caller]
 fn post_body<B: Body<Output = ()>, F>(
     shared: &Shared,
     body: B,
     back: impl FnOnce(B) -> F,
 ) -> Result<(), PostError<F>> {
-    let refusal = check_lane(shared, B::KIND).err();
-    let refusal = refusal.or_else(|| (!admit(shared, 1)).then_some(PostRefusal::ShutDown));
-    if let Some(reason) = refusal {
+    if let Some(reason) = refusal(shared, B::KIND, 1) {
         return Err(PostError { task: back(body), reason });
     }
     // SAFETY: used within this call only.
@@ -425,10 +429,7 @@ fn post_bodies<B: Body<Output = ()>, F>(
     if tasks.is_empty() {
         return Ok(0);
     }
-    let refusal = check_lane(shared, B::KIND).err();
-    let refusal =
-        refusal.or_else(|| (!admit(shared, tasks.len())).then_some(PostRefusal::ShutDown));
-    if let Some(reason) = refusal {
+    if let Some(reason) = refusal(shared, B::KIND, tasks.len()) {
         return Err(PostError { task: tasks, reason });
     }
     let (site, count) = (Location::caller(), tasks.len());
@@ -469,7 +470,10 @@ where
     };
     let made = create(shared, here, slot as u32, task);
     match here {
-        Some(here) if here.index() == slot => here.keep(made.task()),
+        // Not before what this thread has posted when it was no worker, and still lies there.
+        Some(here) if here.index() == slot && here.slot().mailbox.is_empty() => {
+            here.keep(made.task());
+        }
         _ => {
             // SAFETY: the entry is pushed once, and the task lives until it is popped (T4).
             unsafe { shared.slots[slot].mailbox.push(made.task().0) };
@@ -550,11 +554,24 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let refusal = check_lane(shared, Kind::Future).err();
-    let refusal = refusal.or_else(|| (!admit(shared, 1)).then_some(PostRefusal::ShutDown));
-    if let Some(reason) = refusal {
-        return Err(PostError { task, reason });
+    match refusal(shared, Kind::Future, 1) {
+        Some(reason) => Err(PostError { task, reason }),
+        None => Ok(wait_and_call(shared, delay, task, preference)),
     }
+}
+
+/// Has a task that was admitted wait for its time (O4).
+#[track_caller]
+fn wait_and_call<F, T>(
+    shared: &Shared,
+    delay: Duration,
+    task: F,
+    preference: Preference,
+) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
     let site = Location::caller();
     // SAFETY: used within this call only.
     let worker = unsafe { Worker::of_runtime(shared) };
@@ -574,7 +591,7 @@ where
     if ran == Ran::Requeue {
         shared.inject(handle.raw());
     }
-    Ok(handle)
+    handle
 }
 
 /// As `post_delayed`, on the wheel of the worker that calls; in the end it runs `task` on that worker, or
@@ -586,9 +603,8 @@ pub(crate) fn post_later_here<F: FnOnce() + Send + 'static>(
     task: F,
 ) -> Result<JoinHandle<()>, PostError<F>> {
     let shared = worker.shared();
-    let refusal = check_lane(shared, Kind::Future).err();
-    let refusal = refusal.or_else(|| (!is_open(shared)).then_some(PostRefusal::ShutDown));
-    if let Some(reason) = refusal {
+    // Once, with the task in hand: a runtime may begin to end between two looks.
+    if let Some(reason) = refusal(shared, Kind::Future, 1) {
         return Err(PostError { task, reason });
     }
     let (handle, id) = (Handle::of(shared.clone()), shared.id_of_slot(worker.index()));
@@ -602,8 +618,7 @@ pub(crate) fn post_later_here<F: FnOnce() + Send + 'static>(
             (error.task)();
         }
     };
-    let posted = post_later(shared, delay, come_home, Preference::Here);
-    posted.map_err(|_| unreachable!("the caller is inside, and the lane has workers"))
+    Ok(wait_and_call(shared, delay, come_home, Preference::Here))
 }
 
 /// Keeps a closure for the worker of this thread alone.
@@ -613,6 +628,9 @@ pub(crate) fn post_here<F: FnOnce() + 'static>(
     task: F,
 ) -> Result<(), PostError<F>> {
     let shared = worker.shared();
+    if worker.is_closing() {
+        return Err(PostError { task, reason: PostRefusal::Leaving });
+    }
     if !admit(shared, 1) {
         return Err(PostError { task, reason: PostRefusal::ShutDown });
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::error::BuildError;
 use crate::runtime::{Handle, Runtime};
 use crate::sched::pump::{Main, Pumped};
+use crate::sched::roster::WorkerId;
 use crate::sched::shutdown::{Shutdown, ShutdownReport};
 
 impl Runtime {
@@ -14,7 +15,9 @@ impl Runtime {
     /// the loop of a window system, a game, a toolkit. The other workers start.
     ///
     /// `wake` asks the loop for a frame, from any thread: it is called when there is work for a pump that
-    /// rests, when a timer of its is due, and at the end of a frame that leaves work. It must not block.
+    /// rests, when a timer of its is due, and at the end of a frame that leaves work. It must not block; if it
+    /// panics, that is told by the panic hook and nothing else. Tasks for anybody wait for a frame only while no
+    /// other I/O worker is free.
     ///
     /// The pump's worker drives no I/O: sockets that are used on it are driven by the other I/O workers, and
     /// what they bring comes back to it.
@@ -60,7 +63,8 @@ impl Runtime {
         );
         let handle = self.handle();
         let main = Main::start(&self.into_shared(), Box::new(wake))?;
-        Ok(Pump { main: Some(main), handle, here: PhantomData })
+        let id = handle.shared().id_of_slot(main.index());
+        Ok(Pump { main: Some(main), handle, id, here: PhantomData })
     }
 }
 
@@ -81,6 +85,7 @@ pub struct Pump {
     /// There until the end.
     main: Option<Main>,
     handle: Handle,
+    id: WorkerId,
     /// A worker is its thread's.
     here: PhantomData<*const ()>,
 }
@@ -104,6 +109,50 @@ impl Pump {
             Some(main) => main.run(budget),
             None => Pumped::Stopped,
         }
+    }
+
+    /// Calls `f` as a part of this worker, between two frames: what a handler of the loop spawns with
+    /// [`spawn_local`](crate::spawn_local), or keeps with [`post_self`](crate::worker::post_self), runs on this
+    /// thread, in its frames, and need not be `Send`. No task runs meanwhile; a frame is asked for at the end.
+    ///
+    /// ```
+    /// use std::{cell::Cell, rc::Rc, time::Duration};
+    /// let hive = filch::Builder::new().io_workers(1).compute_workers(1).hive()?;
+    /// let (ask, frames) = std::sync::mpsc::channel();
+    /// let mut pump = hive.pump(move || drop(ask.send(())))?;
+    /// let window = Rc::new(Cell::new(0));
+    /// // In a handler: the state of the window is not `Send`.
+    /// let shown = window.clone();
+    /// let program = pump.enter(|| filch::spawn_local(async move {
+    ///     shown.set(filch::cpu(|| 6 * 7).await);
+    /// }));
+    /// while !program.is_finished() {
+    ///     frames.recv()?;
+    ///     let _ = pump.run(Duration::from_millis(2));
+    /// }
+    /// assert_eq!(window.get(), 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If `f` does. After [`Pumped::Stopped`] a spawn is refused as in every runtime that has ended.
+    pub fn enter<R>(&mut self, f: impl FnOnce() -> R) -> R {
+        match &mut self.main {
+            Some(main) => main.enter(f),
+            None => f(),
+        }
+    }
+
+    /// The worker that it is, to post to.
+    ///
+    /// ```
+    /// let mut pump = filch::Builder::new().io_workers(1).hive()?.pump(|| ())?;
+    /// pump.handle().post_to(pump.worker(), || println!("on this thread"))?;
+    /// assert_eq!(pump.run(std::time::Duration::from_millis(2)), filch::Pumped::Idle);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn worker(&self) -> WorkerId {
+        self.id
     }
 
     /// The runtime.

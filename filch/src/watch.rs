@@ -9,6 +9,7 @@ use crate::post::PostRefusal;
 use crate::runtime::Handle;
 use crate::sched::core::{EventSource, SourceKind};
 use crate::sched::roster::WorkerId;
+use crate::sched::shared::Phase;
 use crate::sched::watch::Watch;
 use crate::sched::worker::Worker;
 
@@ -95,8 +96,9 @@ impl Handle {
     /// ```
     ///
     /// # Errors
-    /// If the core takes no sources of that kind, which [`describe`](Handle::describe) then tells too, or the
-    /// worker is not there; the source is handed back.
+    /// If the core takes no sources of that kind, which [`describe`](Handle::describe) then tells too, the
+    /// worker is not there or the runtime is shutting down; the source is handed back. One whose worker leaves at
+    /// that moment is not: its watcher is [not started](Watcher::is_started), and says why when it is.
     pub fn watch<S: EventSource + 'static>(
         &self,
         worker: WorkerId,
@@ -109,6 +111,10 @@ impl Handle {
                 return Err(WatchError { source, reason: WatchRefusal::Worker(obstacle.into()) });
             }
         };
+        if shared.phase() != Phase::Open {
+            let reason = WatchRefusal::Worker(PostRefusal::ShutDown);
+            return Err(WatchError { source, reason });
+        }
         let (core, kind) = (shared.slots[slot].guest_core.kind(), source.kind());
         if core != Some(kind) {
             let reason = WatchRefusal::WrongKind { core, source: kind };

@@ -148,7 +148,8 @@ impl fmt::Debug for CurrentWorker {
 /// ```
 ///
 /// # Errors
-/// On a thread that is no worker, and while the runtime shuts down; the task is handed back.
+/// On a thread that is no worker, on a worker that is about to be detached, and while the runtime shuts down;
+/// the task is handed back.
 #[track_caller]
 pub fn post_self<F: FnOnce() + 'static>(task: F) -> Result<(), PostError<F>> {
     // SAFETY: used within this call only.
@@ -170,7 +171,7 @@ pub fn post_self<F: FnOnce() + 'static>(task: F) -> Result<(), PostError<F>> {
 /// ```
 ///
 /// # Errors
-/// As [`post_self`].
+/// On a thread that is no worker, and while the runtime shuts down; the task is handed back.
 #[track_caller]
 pub fn post_local<F: FnOnce() + Send + 'static>(task: F) -> Result<(), PostError<F>> {
     // SAFETY: used within this call only.
@@ -198,7 +199,7 @@ pub fn post_local<F: FnOnce() + Send + 'static>(task: F) -> Result<(), PostError
 /// ```
 ///
 /// # Errors
-/// As [`post_self`], and on a spare.
+/// As [`post_local`], and on a spare.
 #[track_caller]
 pub fn post_self_delayed<F: FnOnce() + Send + 'static>(
     delay: Duration,

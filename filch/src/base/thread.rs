@@ -219,7 +219,8 @@ pub(crate) fn start(
         Ok(seat) => return seat.map(Thread::Simulated),
         Err(body) => body,
     };
-    let mut builder = std::thread::Builder::new().name(name.to_owned());
+    // The system's names end at the first zero, and the library panics at one.
+    let mut builder = std::thread::Builder::new().name(name.replace('\0', ""));
     if let Some(bytes) = stack_size {
         builder = builder.stack_size(bytes);
     }

@@ -15,6 +15,8 @@
 //! I7. *Whose fence.* A lane whose workers fork (`Pairing::Asymmetric`) has the pushing side pay a
 //!     compiler fence and the sleeping side a heavy barrier; light pairs with heavy only, so every
 //!     poster of such a lane is light and every second look in it heavy.
+//! I8. *Who comes late.* A worker that comes when the program lets it (`Comes::Late`) is chosen if nobody else
+//!     sleeps, and is then not counted as searching: nobody relies on it.
 //!
 //! Not here: parkers and threads (the caller unparks whom we name), the queues that are checked
 //! again, how long to search, what the sentry does.
@@ -33,6 +35,7 @@ mod model;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+pub(crate) use sleepers::Comes;
 use sleepers::{Left, Sleepers};
 pub(crate) use word::{Counts, MAX_WORKERS, Role, Sentry};
 use word::{Move, Word};
@@ -43,7 +46,7 @@ use word::{Move, Word};
 pub(crate) enum Notify {
     /// Nothing: somebody searches, or all are awake and the sentry watches.
     Nobody,
-    /// Unpark this worker. It is counted awake and searching already.
+    /// Unpark this worker. It is counted awake already, and searching unless it comes late (I8).
     Wake(u32),
     /// All are awake, nobody searches, and the sentry does not watch or somebody is out: call
     /// [`Idle::arm`], or a spare.
@@ -224,17 +227,20 @@ impl Idle {
             return many_without_a_wake(counts);
         }
         // Only the holder of the lock takes from the stack, so as many sleep as were counted (I3).
-        self.word.shift(Move::Wake(missing, Role::Searching));
-        woken.extend((0..missing).map_while(|_| sleepers.pop(Role::Searching)));
+        let prompt = missing.min(sleepers.prompt() as u32);
+        for (count, role) in [(prompt, Role::Searching), (missing - prompt, Role::Working)] {
+            self.word.shift(Move::Wake(count, role));
+            woken.extend((0..count).map_while(|_| sleepers.pop(role)));
+        }
         NotifyMany::Done
     }
 
     #[cold]
     fn choose(&self) -> Notify {
         let mut sleepers = self.lock();
-        let step = Move::Wake(1, Role::Searching);
-        match self.word.shift_if(step, |c| without_a_wake(c).is_none()) {
-            Ok(_) => match sleepers.pop(Role::Searching) {
+        let role = sleepers.role_of_next();
+        match self.word.shift_if(Move::Wake(1, role), |c| without_a_wake(c).is_none()) {
+            Ok(_) => match sleepers.pop(role) {
                 Some(id) => Notify::Wake(id),
                 None => unreachable!("the word counts the stack (I3)"),
             },
@@ -287,12 +293,12 @@ impl Idle {
     /// # Panics
     ///
     /// If `id` is not below [`MAX_WORKERS`].
-    pub(crate) fn prepare(&self, id: u32, role: Role) -> Ticket {
+    pub(crate) fn prepare(&self, id: u32, role: Role, comes: Comes) -> Ticket {
         assert!(id < MAX_WORKERS, "worker number {id} is too high");
         sim::point();
         let shift = {
             let mut sleepers = self.lock();
-            sleepers.push(id);
+            sleepers.push(id, comes);
             self.word.shift(Move::Sleep(role))
         };
         self.before_look();

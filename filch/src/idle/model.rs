@@ -1,4 +1,4 @@
-//! Models of I1, I2, I4 and I6. A lost wake-up shows as loom's deadlock report.
+//! Models of I1, I2, I4, I6 and I8. A lost wake-up shows as loom's deadlock report.
 //!
 //! The queues are counters with relaxed operations: whatever visibility a model relies on comes
 //! from the protocol.
@@ -10,7 +10,7 @@ use loom::{
     thread::{self, JoinHandle},
 };
 
-use super::{Cause, Counts, Idle, Notify, Owes, Pairing, Role, Sentry};
+use super::{Cause, Comes, Counts, Idle, Notify, Owes, Pairing, Role, Sentry};
 use crate::base::{
     parker::Parker,
     shim::{AtomicUsize, Ordering},
@@ -94,7 +94,7 @@ impl Lane {
 
     /// The two-phase sleep. Returns the role in which the worker is awake.
     fn sleep(&self, id: u32, role: Role, deadline: Option<Instant>) -> Role {
-        let ticket = self.idle.prepare(id, role);
+        let ticket = self.idle.prepare(id, role, Comes::AtOnce);
         let something = self.items.load(Ordering::Relaxed) > 0
             || (id == 0 && self.mail.load(Ordering::Relaxed) > 0);
         let resumed = if something {
@@ -139,6 +139,25 @@ fn loom_two_posters_and_one_sleeper_leave_no_item() {
             poster.join().unwrap();
         }
         lane.assert_all_working(1);
+    });
+}
+
+/// Worker 0 comes so late that it is never there; the other takes all there is.
+#[test]
+fn loom_a_sleeper_that_comes_late_keeps_no_other_asleep() {
+    explore(3, || {
+        let lane = Lane::with_workers(2);
+        let late = lane.idle.prepare(0, Role::Working, Comes::Late);
+        let poster = lane.spawn(|lane| {
+            lane.post();
+            lane.post();
+        });
+        lane.work_until_one_item(1, Role::Working);
+        lane.work_until_one_item(1, Role::Working);
+        poster.join().unwrap();
+        let late = lane.idle.resume(late);
+        assert_ne!(late.cause, Cause::Chosen);
+        lane.assert_all_working(2);
     });
 }
 
@@ -189,7 +208,7 @@ fn loom_a_batch_moved_by_a_finder_is_seen_by_the_last_sleeper() {
         };
         let mut role = Role::Searching;
         while own.load(Ordering::Relaxed) == 0 {
-            let ticket = lane.idle.prepare(1, role);
+            let ticket = lane.idle.prepare(1, role, Comes::AtOnce);
             let resumed = if own.load(Ordering::Relaxed) > 0 {
                 lane.idle.cancel(ticket)
             } else {
@@ -278,7 +297,7 @@ fn loom_awake_worker_relies_on_an_armed_sentry() {
             }
         });
         let poster = lane.spawn(Lane::post);
-        let ticket = lane.idle.prepare(0, Role::Working);
+        let ticket = lane.idle.prepare(0, Role::Working, Comes::AtOnce);
         let resumed = lane.idle.resume(ticket);
         if resumed.sentry == Sentry::Armed {
             thread::yield_now();
@@ -295,7 +314,7 @@ fn loom_arm_that_meets_a_disarm_wakes_the_sentry_or_stays() {
     explore(4, || {
         let lane = Lane::with_workers(1);
         assert!(lane.idle.arm());
-        let ticket = lane.idle.prepare(0, Role::Working);
+        let ticket = lane.idle.prepare(0, Role::Working, Comes::AtOnce);
         let sentry = lane.spawn(|lane| {
             if lane.idle.try_disarm() {
                 lane.parkers[0].park();
@@ -329,7 +348,7 @@ fn loom_item_left_to_a_sentry_that_goes_is_watched_again() {
         let sentry = lane.spawn(|lane| {
             lane.idle.try_disarm();
         });
-        let ticket = lane.idle.prepare(0, Role::Working);
+        let ticket = lane.idle.prepare(0, Role::Working, Comes::AtOnce);
         let resumed = lane.idle.cancel(ticket);
         assert!(lane.take(&lane.items));
         if resumed.owes == Owes::Notify {

@@ -1,6 +1,6 @@
 //! The stack of sleeping workers, and for each worker how it left the stack: plain data.
 //!
-//! S1. A worker is on the stack exactly while its bed is `Asleep`.
+//! S1. A worker is on the stack, or among those that come late, exactly while its bed is `Asleep`.
 //! S2. Off the stack, the bed keeps the role that the remover gave, until its worker takes it.
 
 use super::word::Role;
@@ -23,20 +23,36 @@ pub(super) enum Left {
     Woken(Role),
 }
 
+/// How soon a worker is there when it is woken (I8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comes {
+    /// As soon as the system lets it.
+    AtOnce,
+    /// When the program lets it.
+    Late,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Sleepers {
     /// Last in, first out: the last to park has the warmest caches.
     stack: Vec<u32>,
+    /// Those that come late when they are woken: taken when the stack is empty (I8).
+    late: Vec<u32>,
     /// By worker number; grows when a higher number first sleeps.
     beds: Vec<Bed>,
 }
 
 impl Sleepers {
     pub(super) fn len(&self) -> usize {
+        self.stack.len() + self.late.len()
+    }
+
+    /// How many of them come at once.
+    pub(super) fn prompt(&self) -> usize {
         self.stack.len()
     }
 
-    pub(super) fn push(&mut self, id: u32) {
+    pub(super) fn push(&mut self, id: u32, comes: Comes) {
         let index = id as usize;
         if index >= self.beds.len() {
             self.beds.resize(index + 1, Bed::Awake);
@@ -47,12 +63,20 @@ impl Sleepers {
             "worker {id} sleeps twice or dropped a ticket"
         );
         self.beds[index] = Bed::Asleep;
-        self.stack.push(id);
+        match comes {
+            Comes::AtOnce => self.stack.push(id),
+            Comes::Late => self.late.push(id),
+        }
     }
 
-    /// Removes the worker that came last.
+    /// The role into which the next to be removed is called (I8).
+    pub(super) fn role_of_next(&self) -> Role {
+        if self.stack.is_empty() { Role::Working } else { Role::Searching }
+    }
+
+    /// Removes the worker that lay down last.
     pub(super) fn pop(&mut self, role: Role) -> Option<u32> {
-        let id = self.stack.pop()?;
+        let id = self.stack.pop().or_else(|| self.late.pop())?;
         self.rouse(id, role);
         Some(id)
     }
@@ -87,10 +111,12 @@ impl Sleepers {
     }
 
     fn unstack(&mut self, id: u32) {
-        let found = self.stack.iter().rposition(|&other| other == id);
-        debug_assert!(found.is_some(), "S1");
-        if let Some(position) = found {
-            self.stack.remove(position);
+        for list in [&mut self.stack, &mut self.late] {
+            if let Some(position) = list.iter().rposition(|&other| other == id) {
+                list.remove(position);
+                return;
+            }
         }
+        debug_assert!(false, "S1");
     }
 }

@@ -5,7 +5,7 @@ use std::{
 
 use proptest::prelude::*;
 
-use super::{Cause, Counts, Idle, Notify, NotifyMany, Owes, Pairing, Role, Sentry, Ticket};
+use super::{Cause, Comes, Counts, Idle, Notify, NotifyMany, Owes, Pairing, Role, Sentry, Ticket};
 use crate::base::{
     parker::Parker,
     shim::{AtomicBool, AtomicUsize, Ordering},
@@ -26,7 +26,7 @@ fn counts(searching: u32, awake: u32, sleeping: u32) -> Counts {
 #[test]
 fn push_with_a_sleeper_and_nobody_searching_wakes_the_last_to_park() {
     let idle = lane_of(3);
-    let tickets = [0, 2].map(|id| idle.prepare(id, Role::Working));
+    let tickets = [0, 2].map(|id| idle.prepare(id, Role::Working, Comes::AtOnce));
     assert_eq!(idle.notify(), Notify::Wake(2));
     assert_eq!(idle.counts(), counts(1, 2, 1));
     assert_eq!(idle.notify(), Notify::Nobody, "worker 2 searches");
@@ -37,6 +37,43 @@ fn push_with_a_sleeper_and_nobody_searching_wakes_the_last_to_park() {
 }
 
 #[test]
+fn a_late_sleeper_is_chosen_last_and_nobody_relies_on_it() {
+    let idle = lane_of(3);
+    let early = [0, 1].map(|id| idle.prepare(id, Role::Working, Comes::AtOnce));
+    let late = idle.prepare(2, Role::Working, Comes::Late);
+    assert_eq!(idle.notify(), Notify::Wake(1), "though another lay down last");
+    let [_first, second] = early;
+    assert_eq!(idle.resume(second).cause, Cause::Chosen);
+    let _ = idle.found();
+    assert_eq!(idle.notify(), Notify::Wake(0));
+    let _ = idle.found();
+    assert_eq!(idle.notify(), Notify::Wake(2));
+    assert_eq!(idle.counts(), counts(0, 3, 0), "it does not search");
+    let second = idle.prepare(1, Role::Working, Comes::AtOnce);
+    assert_eq!(idle.notify(), Notify::Wake(1), "though nobody has heard of the late one");
+    assert_eq!(idle.resume(late).cause, Cause::Specific);
+    assert_eq!(idle.resume(second).cause, Cause::Chosen);
+}
+
+#[test]
+fn a_wide_push_calls_late_sleepers_when_the_others_are_not_enough() {
+    let idle = lane_of(3);
+    let _early = [0, 1].map(|id| idle.prepare(id, Role::Working, Comes::AtOnce));
+    let late = idle.prepare(2, Role::Working, Comes::Late);
+    let mut woken = Vec::new();
+    assert_eq!(idle.notify_many(3, &mut woken), NotifyMany::Done);
+    assert_eq!(woken, [1, 0, 2]);
+    assert_eq!(idle.counts(), counts(2, 3, 0));
+    assert_eq!(idle.resume(late).cause, Cause::Specific);
+    let late = idle.prepare(2, Role::Working, Comes::Late);
+    assert_eq!(idle.resume(late).cause, Cause::Alone);
+    let _late = idle.prepare(2, Role::Working, Comes::Late);
+    let mut woken = Vec::new();
+    idle.wake_all(&mut woken);
+    assert_eq!(woken, [2]);
+}
+
+#[test]
 fn push_with_all_awake_asks_for_the_sentry_once() {
     let idle = lane_of(2);
     assert_eq!(idle.notify(), Notify::Saturated);
@@ -44,7 +81,7 @@ fn push_with_all_awake_asks_for_the_sentry_once() {
     assert!(!idle.arm());
     assert_eq!(idle.notify(), Notify::Nobody);
     assert!(!idle.try_disarm(), "workers are awake");
-    let tickets = [0, 1].map(|id| idle.prepare(id, Role::Working));
+    let tickets = [0, 1].map(|id| idle.prepare(id, Role::Working, Comes::AtOnce));
     assert!(idle.try_disarm());
     assert!(!idle.try_disarm());
     assert_eq!(idle.counts(), counts(0, 0, 2));
@@ -58,9 +95,9 @@ fn push_with_all_awake_asks_for_the_sentry_once() {
 fn worker_that_resumes_or_joins_is_told_whether_the_sentry_watches() {
     let idle = lane_of(1);
     assert!(idle.arm());
-    let ticket = idle.prepare(0, Role::Working);
+    let ticket = idle.prepare(0, Role::Working, Comes::AtOnce);
     assert_eq!(idle.cancel(ticket).sentry, Sentry::Armed);
-    let ticket = idle.prepare(0, Role::Working);
+    let ticket = idle.prepare(0, Role::Working, Comes::AtOnce);
     assert_eq!(idle.notify(), Notify::Wake(0));
     assert_eq!(idle.resume(ticket).sentry, Sentry::Armed);
     assert_eq!(idle.join(), Sentry::Armed);
@@ -69,7 +106,7 @@ fn worker_that_resumes_or_joins_is_told_whether_the_sentry_watches() {
 #[test]
 fn worker_woken_for_its_mail_is_not_a_searcher() {
     let idle = lane_of(3);
-    let tickets = [0, 1, 2].map(|id| idle.prepare(id, Role::Working));
+    let tickets = [0, 1, 2].map(|id| idle.prepare(id, Role::Working, Comes::AtOnce));
     assert!(idle.wake_specific(1));
     assert!(!idle.wake_specific(1), "it is awake now");
     assert!(!idle.wake_specific(77), "nobody has this number");
@@ -87,8 +124,8 @@ fn worker_woken_for_its_mail_is_not_a_searcher() {
 fn last_searcher_that_cancels_owes_a_notify() {
     let idle = lane_of(2);
     assert!(idle.try_search(2) && idle.try_search(2));
-    let first = idle.prepare(0, Role::Searching);
-    let second = idle.prepare(1, Role::Searching);
+    let first = idle.prepare(0, Role::Searching, Comes::AtOnce);
+    let second = idle.prepare(1, Role::Searching, Comes::AtOnce);
     assert!(!first.last_searcher && second.last_searcher);
     assert_eq!(idle.cancel(first).owes, Owes::Nothing);
     let resumed = idle.cancel(second);
@@ -100,7 +137,7 @@ fn last_searcher_that_cancels_owes_a_notify() {
 fn last_searcher_that_was_chosen_before_it_cancels_goes_on_searching() {
     let idle = lane_of(1);
     assert!(idle.try_search(1));
-    let ticket = idle.prepare(0, Role::Searching);
+    let ticket = idle.prepare(0, Role::Searching, Comes::AtOnce);
     assert_eq!(idle.notify(), Notify::Wake(0));
     let resumed = idle.cancel(ticket);
     assert_eq!((resumed.cause, resumed.owes), (Cause::Chosen, Owes::Nothing));
@@ -112,7 +149,7 @@ fn worker_that_cancels_after_the_sentry_left_owes_a_notify() {
     let idle = lane_of(1);
     assert!(idle.arm());
     assert_eq!(idle.notify(), Notify::Nobody, "relies on the sentry");
-    let ticket = idle.prepare(0, Role::Working);
+    let ticket = idle.prepare(0, Role::Working, Comes::AtOnce);
     assert!(idle.try_disarm());
     assert_eq!(idle.cancel(ticket).owes, Owes::Notify);
     assert_eq!(idle.notify(), Notify::Saturated);
@@ -122,7 +159,7 @@ fn worker_that_cancels_after_the_sentry_left_owes_a_notify() {
 fn a_wide_push_wakes_as_many_as_it_asks_for_and_counts_those_that_search() {
     let idle = lane_of(5);
     assert!(idle.try_search(2));
-    let tickets = [1, 2, 3, 4].map(|id| idle.prepare(id, Role::Working));
+    let tickets = [1, 2, 3, 4].map(|id| idle.prepare(id, Role::Working, Comes::AtOnce));
     let mut woken = Vec::new();
     assert_eq!(idle.notify_many(0, &mut woken), NotifyMany::Done);
     assert_eq!(idle.notify_many(1, &mut woken), NotifyMany::Done);
@@ -154,7 +191,7 @@ fn a_lane_without_a_sentry_asks_for_a_spare_only_while_it_is_short() {
     assert_eq!(idle.found(), Owes::Notify);
     idle.set_short(false);
     assert!(idle.is_quiet_after_fork(false));
-    let ticket = idle.prepare(0, Role::Working);
+    let ticket = idle.prepare(0, Role::Working, Comes::AtOnce);
     assert!(!idle.is_quiet_after_fork(false), "somebody sleeps");
     assert_eq!(idle.notify(), Notify::Wake(0));
     assert_eq!(idle.resume(ticket).cause, Cause::Chosen);
@@ -167,7 +204,7 @@ fn last_searcher_with_work_owes_nothing_where_nobody_could_be_told() {
     assert_eq!(sentries, [Sentry::Armed; 2]);
     assert!(idle.try_search(1));
     assert_eq!(idle.found(), Owes::Nothing, "everybody is awake");
-    let ticket = idle.prepare(1, Role::Working);
+    let ticket = idle.prepare(1, Role::Working, Comes::AtOnce);
     assert!(idle.try_search(1));
     assert_eq!(idle.found(), Owes::Notify, "one sleeps");
     assert_eq!(idle.resume(ticket).cause, Cause::Alone);
@@ -189,12 +226,12 @@ fn search_stops_at_its_limit() {
 #[test]
 fn worker_number_may_be_used_again_after_its_worker_has_left() {
     let idle = lane_of(1);
-    let ticket = idle.prepare(5, Role::Working);
+    let ticket = idle.prepare(5, Role::Working, Comes::AtOnce);
     assert_eq!(idle.resume(ticket).cause, Cause::Alone);
     idle.leave();
     assert_eq!(idle.counts(), counts(0, 0, 0));
     assert_eq!(idle.join(), Sentry::Unarmed);
-    let ticket = idle.prepare(5, Role::Working);
+    let ticket = idle.prepare(5, Role::Working, Comes::AtOnce);
     assert_eq!(idle.notify(), Notify::Wake(5));
     assert_eq!(idle.resume(ticket).cause, Cause::Chosen);
 }
@@ -208,7 +245,7 @@ fn worker_beyond_the_counters_is_refused() {
 #[test]
 #[should_panic(expected = "too high")]
 fn worker_number_beyond_the_counters_is_refused() {
-    let _ = lane_of(1).prepare(super::MAX_WORKERS, Role::Working);
+    let _ = lane_of(1).prepare(super::MAX_WORKERS, Role::Working, Comes::AtOnce);
 }
 
 #[test]
@@ -279,7 +316,7 @@ impl Reference {
             }
             Worker::Working => {
                 self.asleep.push(id);
-                Worker::Asleep(idle.prepare(id, Role::Working))
+                Worker::Asleep(idle.prepare(id, Role::Working, Comes::AtOnce))
             }
             Worker::Searching if fork => {
                 assert_eq!(idle.found(), expected_debt);
@@ -287,7 +324,7 @@ impl Reference {
             }
             Worker::Searching => {
                 self.asleep.push(id);
-                let ticket = idle.prepare(id, Role::Searching);
+                let ticket = idle.prepare(id, Role::Searching, Comes::AtOnce);
                 assert_eq!(ticket.last_searcher, !others_search);
                 Worker::Asleep(ticket)
             }
@@ -426,7 +463,7 @@ impl Hive {
     }
 
     fn sleep(&self, id: u32, role: Role) -> Role {
-        let ticket = self.idle.prepare(id, role);
+        let ticket = self.idle.prepare(id, role, Comes::AtOnce);
         // ORDERING: Acquire as in `run`.
         let stop = self.stop.load(Ordering::Acquire);
         let resumed = if stop || !self.queue.lock().unwrap().is_empty() {

@@ -52,8 +52,9 @@ unsafe impl<B: IoBufMut + Unpin> Operation for Receive<B> {
         Request::Recv { fd, buf, len, flags: 0, first: self.inner.reads.first() }
     }
 
+    /// Where the kernel tells readiness only, a read is made by calls.
     fn descriptor(&self) -> Option<&Descriptor> {
-        Some(&self.inner.descriptor)
+        None
     }
 
     fn finish(self, completion: Completion) -> (Completion, B) {
@@ -98,10 +99,13 @@ pub struct Read<'a, B: IoBufMut + Unpin> {
     /// Bytes read so far.
     filled: usize,
     cancelled: bool,
+    /// Whether it has found nothing yet, without a receive in flight.
+    waits: bool,
     stage: Stage<'a, B>,
 }
 
 enum Stage<'a, B: IoBufMut + Unpin> {
+    /// Nothing is in flight; where the kernel tells readiness only, it stays so.
     Start(B),
     Receive(Op<'a, Receive<B>>),
     Over,
@@ -109,7 +113,8 @@ enum Stage<'a, B: IoBufMut + Unpin> {
 
 impl<'a, B: IoBufMut + Unpin> Read<'a, B> {
     pub(super) fn new(socket: &'a Socket, buf: B, extent: Extent) -> Self {
-        Self { socket, extent, filled: 0, cancelled: false, stage: Stage::Start(buf) }
+        let stage = Stage::Start(buf);
+        Self { socket, extent, filled: 0, cancelled: false, waits: false, stage }
     }
 
     /// Ends the read early: what came before is its result, else an error, and the buffer comes back
@@ -169,9 +174,12 @@ impl<'a, B: IoBufMut + Unpin> Read<'a, B> {
         Poll::Ready((result, buf))
     }
 
-    /// What stash and stream have, if there is either.
-    fn poll_special(&mut self, cx: &Context<'_>, buf: &mut B) -> Poll<Found<usize>> {
-        if self.socket.reads.is_plain() {
+    /// What can be had without a receive in flight: of stash and stream, or by a call where the kernel
+    /// tells readiness only.
+    fn poll_start(&mut self, cx: &Context<'_>, buf: &mut B) -> Poll<Found<usize>> {
+        let reads = &self.socket.reads;
+        let calls = self.socket.descriptor.tells_readiness();
+        if reads.is_plain() && !calls {
             return Poll::Ready(Found::Nothing);
         }
         let room = buf.bytes_total() - self.filled;
@@ -179,7 +187,10 @@ impl<'a, B: IoBufMut + Unpin> Read<'a, B> {
         let first = unsafe { buf.as_mut_ptr().add(self.filled) };
         // SAFETY: the rest of the buffer may be written, and nobody else reaches it now.
         let into = unsafe { std::slice::from_raw_parts_mut(first.cast(), room) };
-        self.socket.reads.poll_copy(cx, into)
+        if calls {
+            return reads.poll_read(cx, into).map(Found::Bytes);
+        }
+        reads.poll_copy(cx, into)
     }
 }
 
@@ -204,7 +215,9 @@ impl<B: IoBufMut + Unpin> Read<'_, B> {
                     if buf.bytes_total() == 0 {
                         return this.over(Ok(0), buf);
                     }
-                    let count = match this.poll_special(cx, &mut buf) {
+                    let poll = this.poll_start(cx, &mut buf);
+                    this.waits = poll.is_pending();
+                    let count = match poll {
                         Poll::Pending => {
                             this.stage = Stage::Start(buf);
                             return Poll::Pending;
@@ -248,8 +261,7 @@ impl<B: IoBufMut + Unpin> Read<'_, B> {
 impl<B: IoBufMut + Unpin> Drop for Read<'_, B> {
     /// What a read of all has got so far is for the next read (R1). A receive in flight sees to its own.
     fn drop(&mut self) {
-        if matches!(self.stage, Stage::Start(_)) && !self.socket.reads.is_plain() {
-            // It may have waited for a stream.
+        if self.waits {
             self.socket.reads.give_up();
         }
         if self.filled == 0 {

@@ -3,8 +3,10 @@
 //! W1. One write at a time holds the line, from its first byte to its last. So writes do not mix, and a
 //!     later one starts when the earlier has ended, whether anybody waits for that or not.
 //! W2. A write that is dropped before its first byte has not happened. One that is dropped later runs
-//!     to its end: what is left of it keeps the line, the bytes and the socket.
-//! W3. A line that is let go wakes all who wait for it; the first to come takes it.
+//!     to its end: what is left of it keeps the line, the bytes and the socket. Only the end of its runtime
+//!     cuts it off, and then the direction is shut: nothing may follow half of a message.
+//! W3. A line that is let go wakes all who wait for it; the first to come takes it. Of those who have given
+//!     up waiting at most one waker is kept.
 //! W4. A write is tried by a call first, because most sockets take it at once; but a worker that
 //!     many writes come from collects them for its ring. What does not fit is left to the ring, whole
 //!     (`MSG_WAITALL`), or waits for readiness.
@@ -97,6 +99,20 @@ impl WriteSide {
             waiters.push_back(waker);
         }
         Poll::Pending
+    }
+
+    /// Somebody who waited for the line does not any more (W3). Whose waker is whose is not known: all but
+    /// one are woken, and who still waits comes again.
+    fn give_up(&self) {
+        // ORDERING: Relaxed, who waited has seen it so, or it was let go since and all were woken.
+        if self.line.load(Ordering::Relaxed) != AWAITED {
+            return;
+        }
+        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = waiters.len().min(1);
+        let woken = waiters.split_off(kept);
+        drop(waiters);
+        woken.into_iter().for_each(Waker::wake);
     }
 
     fn let_go(&self) {
@@ -327,6 +343,9 @@ impl<B: IoBuf> Late for Leftover<B> {
 
 impl<B: IoBuf> Drop for Leftover<B> {
     fn drop(&mut self) {
+        if self.sent > 0 && !self.is_done() {
+            self.inner.writes.cut_off();
+        }
         self.inner.writes.let_go();
     }
 }
@@ -512,7 +531,11 @@ impl<B: IoBuf + Unpin> Write<'_, B> {
 impl<B: IoBuf + Unpin> Drop for Write<'_, B> {
     /// W2. What is in flight sees to itself; what waits for readiness goes on if it has begun.
     fn drop(&mut self) {
-        let Stage::Send(op) = &mut self.stage else { return };
+        let op = match &mut self.stage {
+            Stage::Start(_) => return self.socket.writes.give_up(),
+            Stage::Send(op) => op,
+            Stage::Over => return,
+        };
         let Some(Send { inner, buf, sent, extent }) = op.take_idle() else { return };
         let leftover = Box::new(Leftover { inner, buf, sent, extent });
         if sent > 0 {

@@ -6,6 +6,9 @@
 //! E1. A core is called on its worker's thread only, and never inside one of its own calls: a source that
 //!     is added or removed in a dispatch is added or removed after it (`watch`).
 //! E2. The waker is all that other threads know of a core.
+//! E3. A core that the program brought goes when its worker does, with its sources, and at the latest when the
+//!     runtime has ended: they may hold handles, and so keep the runtime for ever.
+//! E4. A panic ends the turn of the core, and not its worker: others count on that.
 //!
 //! Not here: when a worker visits its core (`drive`), who adds sources (`watch`).
 
@@ -19,6 +22,7 @@ use std::time::Duration;
 use super::shared::{Slot, lock};
 use crate::base::parker::Parker;
 use crate::base::shim::{AtomicBool, Mutex, Ordering};
+use crate::task::group::guard_user_code;
 
 /// Where a worker sleeps and learns of events.
 ///
@@ -26,7 +30,7 @@ use crate::base::shim::{AtomicBool, Mutex, Ordering};
 /// per worker, or is given one with the worker ([`NewWorker::event_core`](crate::NewWorker::event_core)),
 /// and calls it on that worker's thread only. `poll` and `park` are one turn of an event loop, without and
 /// with a wait. What happens is dispatched inside of them; a dispatch may post, spawn, wake, and start and
-/// stop watchers.
+/// stop watchers. A panic ends the turn, and the worker goes on.
 ///
 /// ```
 /// use std::task::Waker;
@@ -214,6 +218,15 @@ impl Slot {
         let own = before.or(replaced);
         self.guest_core.install(&*core, own);
         *lock(&self.core) = Some(core);
+    }
+
+    /// Drops a core of the program's own, and puts the slot's in its place; nobody occupies the slot (E3).
+    pub(super) fn drop_guest_core(&self) {
+        if let Some(own) = self.guest_core.remove() {
+            // Dropped without a lock.
+            let core = lock(&self.core).replace(own);
+            guard_user_code(|| drop(core));
+        }
     }
 }
 

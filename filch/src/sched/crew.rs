@@ -99,6 +99,11 @@ impl Crew {
         self.workers.load(Ordering::Relaxed)
     }
 
+    /// Whether any regular worker has begun.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.workers() > 0
+    }
+
     /// How many threads make progress.
     fn effective(&self) -> usize {
         // ORDERING: Relaxed, a guess; `summon` decides under the lock.

@@ -26,6 +26,7 @@ use crate::io::batch::Batch;
 use crate::io::driver::{Caller, Driver, Ending, Kind, Tasks};
 use crate::io::engine::{Closure, Engine, Hooks};
 use crate::io::uring::Mode;
+use crate::task::group::guard_user_code;
 
 /// Runs a closure on a thread for what blocks, as a task of the runtime.
 pub(crate) type Offload = fn(&Shared, Closure);
@@ -282,7 +283,8 @@ impl Worker {
         self.apply_changes();
         self.make_room();
         self.delivering.set(true);
-        tell(&mut **self.core.borrow_mut());
+        // E4 of `core`.
+        guard_user_code(|| tell(&mut **self.core.borrow_mut()));
         self.delivering.set(false);
         self.note_visit();
         if self.held_back.get() && self.slot().ring.len() >= HELD_BACK {

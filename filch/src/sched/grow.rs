@@ -2,6 +2,7 @@
 //! has had nothing to do for a while.
 //!
 //! L1. A lane grows by one at a time: the next comes when the last is there, and still nobody is free.
+//!     A runtime that is not run yet does not grow: its work waits for the run, and not for a worker.
 //! L2. Who came for the load leaves as who is detached does (`leave`), so nothing is lost. Others stay.
 //!
 //! Not here: places (`roster`), spares, which replace who blocks (`crew`).
@@ -29,7 +30,8 @@ impl Shared {
     fn grow(&self, lane: &Lane) {
         let counts = lane.idle.counts();
         let somebody_is_free = counts.sleeping > 0 || counts.searching > 0;
-        if somebody_is_free || self.phase() != Phase::Open || !lane.has_ready(&self.slots) {
+        let may_grow = self.phase() == Phase::Open && lane.crew.has_begun();
+        if somebody_is_free || !may_grow || !lane.has_ready(&self.slots) {
             return;
         }
         // ORDERING: Relaxed, only who sets it goes on (L1); nothing is published.

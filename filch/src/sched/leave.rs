@@ -4,7 +4,8 @@
 //! worker goes on with its steps, until nothing is left that only it can run:
 //!
 //! D1. Its gate is closed, so a post to it has landed before its last look, or is handed back (G2 of `gate`).
-//!     What has landed runs here.
+//!     What has landed runs here. The same holds for what its own tasks keep for it: one that keeps itself for
+//!     ever would never let it go.
 //! D2. Pinned futures that live keep it: the request is refused, the gate opens again, and the answer names
 //!     them.
 //! D3. What others may run is handed to them: newest task and ring to the injector, timers to other wheels
@@ -27,6 +28,7 @@ use super::shared::{Shared, lock};
 use super::shutdown::TaskInfo;
 use super::worker::Worker;
 use crate::base::shim::{Mutex, yield_now};
+use crate::base::sim;
 use crate::config::hooks::Role;
 use crate::task::group::{Group, guard_user_code};
 use crate::task::header::Kind;
@@ -195,6 +197,7 @@ impl Shared {
     fn withdraw(&self, slot: usize) -> Result<(), DetachError> {
         let place = &self.slots[slot];
         place.gate.close();
+        sim::point();
         while !place.gate.is_quiet() {
             yield_now();
         }
@@ -227,6 +230,11 @@ impl Worker {
     /// Hears the request to leave; the worker's own task brings it.
     pub(crate) fn ask_to_leave(&self, request: Request) {
         self.asked.replace(Some(request));
+    }
+
+    /// Whether it takes no posts of its own any more, as its gate takes none of others (D1).
+    pub(crate) fn is_closing(&self) -> bool {
+        self.departure.get() != Departure::Stays
     }
 
     /// Whether it hands over what it has.

@@ -17,11 +17,10 @@ use std::task::Waker;
 use super::blocking::wait_while;
 use super::shared::{Birth, Phase, Shared, lock};
 use super::shutdown::{Shutdown, ShutdownReport};
-use super::worker::{Flow, Worker};
-use crate::base::shim::Mutex;
+use super::worker::{Flow, Served, Worker};
+use crate::base::shim::{Mutex, yield_now};
 use crate::base::thread::{self, Thread};
 use crate::error::BuildError;
-use crate::task::group::Group;
 
 pub(crate) struct Life {
     birth: Birth,
@@ -136,10 +135,19 @@ impl Shared {
     /// none, and joins the threads there are.
     fn give_up(self: &Arc<Self>, slots: impl Iterator<Item = usize>) {
         self.life.request(Shutdown::Abort);
+        self.leave_open();
         self.advance(Phase::Aborting);
-        for slot in slots.filter(|&slot| lock(&self.slots[slot].core).is_some()) {
-            let worker = Worker::new(self.clone(), slot);
-            worker.enter(|| while worker.has_private() && worker.step() == Flow::Continue {});
+        let idle = slots.filter(|&slot| lock(&self.slots[slot].core).is_some());
+        let workers: Vec<_> = idle.map(|slot| Worker::new(self.clone(), slot)).collect();
+        while !self.root.is_finished() {
+            self.cancel_all();
+            for worker in &workers {
+                worker.enter(|| while worker.serve() == Served::Something {});
+            }
+            // Those with threads drop what is theirs.
+            yield_now();
+        }
+        for worker in workers {
             worker.end_driver();
             worker.leave();
         }
@@ -163,18 +171,16 @@ impl Shared {
 
     /// F2.
     pub(super) fn leave_main(&self, worker: Worker) {
-        let info = worker.slot().info;
+        let (info, slot) = (worker.slot().info, worker.index());
         worker.end_driver();
         worker.leave();
+        self.slots[slot].drop_guest_core();
         self.tell_stop(info);
     }
 
     /// Ends a runtime that nobody has run (F3).
     pub(crate) fn end_unrun(self: &Arc<Self>, how: Shutdown) -> ShutdownReport {
-        if self.advance(Phase::Draining) {
-            // SAFETY: the root's own unit, given up once: only one caller leaves Open.
-            unsafe { Group::leave(Arc::as_ptr(&self.root)) };
-        }
+        self.leave_open();
         if self.root.is_finished() {
             self.stop_threads();
             return ShutdownReport::default();

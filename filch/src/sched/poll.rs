@@ -1,6 +1,8 @@
 //! An event core that waits for descriptors of the program's own.
 //!
-//! P1. A wake writes to a socket that the core reads, once until it is read.
+//! P1. A wake writes to a socket that the core reads, once until it is read. The bell is rung from before the
+//!     write until after the read, so whatever is in the line, or on its way to it, belongs to a bell that is
+//!     rung, and a bell that is rung has it.
 //! P2. Descriptors are level-triggered: what a source leaves undone is told again.
 //! P3. Timeouts are rounded up, so that no turn is spent on the last fraction of a deadline.
 
@@ -118,11 +120,12 @@ impl PollCore {
     }
 
     fn hear(&mut self) {
-        // ORDERING: Acquire pairs with the Release in `wake_by_ref`. Before the read: who rings from now
-        // on writes again.
-        self.bell.rung.swap(false, Ordering::Acquire);
         let mut bytes = [0; 16];
         while matches!(self.heard.read(&mut bytes), Ok(read) if read == bytes.len()) {}
+        // ORDERING: Acquire pairs with the Release in `wake_by_ref`: who rang before, and did not write, is
+        // heard by this turn. After the read, which would else take what is written from now on, and leave
+        // the bell rung with nothing in the line.
+        self.bell.rung.swap(false, Ordering::Acquire);
     }
 }
 

@@ -3,13 +3,18 @@
 //! U1. Between two calls the worker sleeps in the idle set, or there is work left and the callback was
 //!     called at the end of the last call. So whoever has work for it finds it asleep and calls, or need
 //!     not.
+//!     Others that sleep are woken before it for what anyone may take, and nobody relies on it to search (I8 of
+//!     `idle`): a frame may be long in coming.
 //! U2. A call ends with the step in which its budget is spent, and each source gives one task at most after
 //!     that. What it leaves can be taken by others, pinned tasks apart: the newest task goes to the ring.
 //! U3. A deadline of its wheel is left with the sentry (Y4), because the loop does not know it.
 //! U4. It drives no I/O: nobody would hear of a completion between two calls.
+//! U5. The program may act in its name between two calls. No task runs then, and a frame is asked for: there may
+//!     be more to do than before.
 //!
 //! Not here: the face (`crate::pump`).
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
@@ -22,8 +27,8 @@ use super::slices::Lent;
 use super::worker::{Flow, Served, Worker};
 use crate::base::parker::Parker;
 use crate::error::{BuildError, ConfigError};
-use crate::idle::Ticket;
-use crate::task::group::Group;
+use crate::idle::{Comes, Ticket};
+use crate::task::group::{Group, guard_user_code};
 
 /// Asks the loop for a frame.
 pub(crate) type Callback = Box<dyn Fn() + Send + Sync>;
@@ -53,6 +58,13 @@ struct Bell {
     callback: Callback,
     /// Where the worker sleeps at the end, when nobody calls any more.
     bed: Parker,
+}
+
+impl Bell {
+    /// Asks for a frame, from the pump's own thread. A panic ends here, as it does where others wake the pump.
+    fn ask(&self) {
+        guard_user_code(|| (self.callback)());
+    }
 }
 
 impl Wake for Bell {
@@ -118,9 +130,14 @@ impl Main {
         let mut ticket = None;
         // U1 holds from the start.
         if !worker.enter(|| !worker.sees_work() && worker.rests(&mut ticket)) {
-            (bell.callback)();
+            bell.ask();
         }
         Ok(Self { worker, ticket, bell, closer, lent })
+    }
+
+    /// The slot of its worker.
+    pub(crate) fn index(&self) -> usize {
+        self.worker.index()
     }
 
     /// One call (U2).
@@ -136,9 +153,23 @@ impl Main {
             let pumped = worker.pump(ticket);
             worker.frame_end.set(None);
             if pumped == Pumped::More {
-                (bell.callback)();
+                bell.ask();
             }
             pumped
+        })
+    }
+
+    /// Calls `f` in the name of the worker, between two calls (U5).
+    pub(crate) fn enter<R>(&mut self, f: impl FnOnce() -> R) -> R {
+        let Self { worker, ticket, bell, .. } = self;
+        worker.enter(|| {
+            if let Some(ticket) = ticket.take() {
+                worker.get_up(ticket);
+            }
+            let result = catch_unwind(AssertUnwindSafe(f));
+            worker.has_more();
+            bell.ask();
+            result.unwrap_or_else(|panic| resume_unwind(panic))
         })
     }
 
@@ -184,7 +215,7 @@ impl Worker {
 
     /// Falls asleep for the time between two calls (U1, U3).
     fn rests(&self, ticket: &mut Option<Ticket>) -> bool {
-        *ticket = self.lie_down();
+        *ticket = self.lie_down(Comes::Late);
         let Some(published) = ticket.take() else { return false };
         match self.nap_for_timers() {
             Some(nap) if nap.is_zero() => {

@@ -40,7 +40,7 @@ use crate::base::rng::Rng;
 use crate::base::shim::{Mutex, Ordering};
 use crate::config::Config;
 use crate::config::hooks::Hooks;
-use crate::idle::{Counts, Ticket};
+use crate::idle::{Comes, Counts, Ticket};
 use crate::observe;
 use crate::spawn::{Place, TaskBuilder, spawn_local};
 use crate::task::group::Group;
@@ -348,7 +348,9 @@ impl Rig {
                 Served::Nothing => Standing::Empty,
                 Served::Stop => Standing::Gone,
             },
-            Standing::Empty => worker.lie_down().map_or(Standing::Awake, Standing::Asleep),
+            Standing::Empty => {
+                worker.lie_down(Comes::AtOnce).map_or(Standing::Awake, Standing::Asleep)
+            }
             Standing::Asleep(ticket) => {
                 lock(&self.desk.books).records[slot].token = false;
                 worker.get_up(ticket);

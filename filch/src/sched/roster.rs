@@ -5,15 +5,19 @@
 //!   Free --------> Taken ----------> Registered ------> Working <----> Leaving ----> Free
 //!                    |            while it runs            ^    detach          left
 //!                    +-------------------------------------+
+//!
+//!   Registered <----> Withdrawing ----> Free       a detach before it is run
 //! ```
 //!
 //! Q1. A place changes hands under the lock of the roster; its gate says the same to posters. One that is
 //!     taken is known to nobody: its core is put in place, and its thread started, without the lock.
 //! Q2. A role that has a worker keeps one: the last is not detached. So a task that was posted to a role
 //!     with workers always finds one, and nobody need look again after a push.
-//! Q3. In a runtime that is run by its caller, the first place of the I/O lane is the caller's (*main*).
-//!     It is not detached.
+//! Q3. In a runtime that is run by its caller, the first place of the I/O lane is the caller's (*main*), if it is
+//!     taken when the run begins. It is not detached.
 //! Q4. An id names a place and its generation, so it dies with its worker.
+//! Q5. Whether a registered worker is taken back is known before the run begins, which waits for the answer:
+//!     every worker that posts are kept for gets a thread.
 //!
 //! Not here: threads (`start`), how a worker leaves (`leave`).
 
@@ -21,7 +25,7 @@ use std::fmt;
 
 use super::core::EventCore;
 use super::shared::{Birth, Lane, Phase, Shared, lock};
-use crate::base::shim::{AtomicU32, Mutex, Ordering};
+use crate::base::shim::{AtomicU32, Mutex, Ordering, yield_now};
 use crate::config::hooks::Role;
 use crate::error::BuildError;
 use crate::queue::gate::Closed;
@@ -258,6 +262,8 @@ struct Inner {
     places: Box<[Place]>,
     /// Whether workers get their threads at once.
     stage: Stage,
+    /// The caller's place, if there is or may be one (Q3).
+    main: Option<usize>,
     /// Whose turn it is in a crew.
     turn: usize,
 }
@@ -276,13 +282,15 @@ enum Standing {
     Free,
     Taken,
     Registered,
+    /// Somebody takes it back, unless posts are kept for it (Q5).
+    Withdrawing,
     Working,
     Leaving,
 }
 
 /// How far a runtime's life has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+enum Stage {
     /// Nobody runs it yet.
     Waiting,
     Running,
@@ -325,11 +333,12 @@ impl Roster {
             Birth::Started => Stage::Running,
             Birth::Waiting => Stage::Waiting,
         };
+        let main = (birth == Birth::Waiting).then_some(0);
         let places = (0..slots).map(|_| Place::default()).collect();
         Self {
             // ORDERING: Relaxed, only uniqueness matters.
             runtime: RUNTIMES.fetch_add(1, Ordering::Relaxed),
-            inner: Mutex::new(Inner { places, stage, turn: 0 }),
+            inner: Mutex::new(Inner { places, stage, main, turn: 0 }),
         }
     }
 
@@ -385,20 +394,22 @@ impl Shared {
     }
 
     /// Registers the worker of a taken place, if the runtime is not run yet; else it needs a thread first.
-    pub(super) fn register(&self, slot: usize) -> Stage {
+    pub(super) fn register(&self, slot: usize) -> Option<WorkerId> {
         let mut inner = lock(&self.roster.inner);
-        if inner.stage == Stage::Waiting {
+        (inner.stage == Stage::Waiting).then(|| {
             inner.places[slot].standing = Standing::Registered;
             self.admit_worker(slot);
-        }
-        inner.stage
+            self.id_of_slot(slot)
+        })
     }
 
-    /// The worker of a taken place has its thread.
-    pub(super) fn confirm(&self, slot: usize) {
+    /// The worker of a taken place has its thread. Its id is read under the lock: it may leave at once, and
+    /// another come.
+    pub(super) fn confirm(&self, slot: usize) -> WorkerId {
         let mut inner = lock(&self.roster.inner);
         inner.places[slot].standing = Standing::Working;
         self.admit_worker(slot);
+        self.id_of_slot(slot)
     }
 
     /// Has others count on the worker in a place: it is attached, or will be before it is needed.
@@ -418,25 +429,29 @@ impl Shared {
     /// The runtime is run: returns the workers that need threads, and the main one if there is one (Q3).
     pub(super) fn muster(&self) -> (Option<usize>, Vec<usize>) {
         let mut inner = lock(&self.roster.inner);
+        // Q5; who withdraws it needs nothing of ours but the lock.
+        while inner.places.iter().any(|place| place.standing == Standing::Withdrawing) {
+            drop(inner);
+            yield_now();
+            inner = lock(&self.roster.inner);
+        }
         inner.stage = Stage::Running;
         let registered = |place: &&mut Place| place.standing == Standing::Registered;
         inner.places.iter_mut().filter(registered).for_each(|p| p.standing = Standing::Working);
         let working = |slot: &usize| inner.places[*slot].standing == Standing::Working;
         let mut slots: Vec<usize> = (0..inner.places.len()).filter(working).collect();
         let main = slots.iter().position(|&slot| self.lanes[self.slots[slot].lane].runs_futures());
-        (main.map(|at| slots.remove(at)), slots)
+        let main = main.map(|at| slots.remove(at));
+        inner.main = inner.main.and(main);
+        (main, slots)
     }
 
     /// Frees the place of a worker that has left, or never came.
     pub(super) fn free_place(&self, slot: usize) {
-        let place = &self.slots[slot];
-        if let Some(own) = place.guest_core.remove() {
-            // Dropped without a lock.
-            let core = lock(&place.core).replace(own);
-            drop(core);
-        }
-        place.gate.retire();
-        lock(&self.roster.inner).places[slot] = Place::default();
+        self.slots[slot].drop_guest_core();
+        let mut inner = lock(&self.roster.inner);
+        self.slots[slot].gate.retire();
+        inner.places[slot] = Place::default();
     }
 
     /// The id of the worker in a slot, if it is a regular one.
@@ -464,18 +479,22 @@ impl Shared {
         let standing = inner.places[slot].standing;
         match standing {
             Standing::Free | Standing::Taken => return Err(Obstacle::Gone),
-            Standing::Leaving => return Err(Obstacle::Leaving),
+            Standing::Leaving | Standing::Withdrawing => return Err(Obstacle::Leaving),
             Standing::Registered | Standing::Working => {}
         }
-        if self.life.is_for_a_caller() && slot == 0 {
+        if inner.main == Some(slot) {
             return Err(Obstacle::Main);
         }
         if lane.attached() == 1 {
             return Err(Obstacle::Last);
         }
         lane.set_attached(lane.attached() - 1);
-        inner.places[slot].standing = Standing::Leaving;
-        Ok(if standing == Standing::Working { Farewell::Works } else { Farewell::Waits })
+        let (next, farewell) = match standing {
+            Standing::Working => (Standing::Leaving, Farewell::Works),
+            _ => (Standing::Withdrawing, Farewell::Waits),
+        };
+        inner.places[slot].standing = next;
+        Ok(farewell)
     }
 
     /// A worker that was about to leave stays.
@@ -505,8 +524,11 @@ impl Shared {
 
     /// The crew of a worker that can be posted to.
     fn crew_of<'a>(&self, slot: usize, place: &'a Place) -> Option<std::borrow::Cow<'a, str>> {
-        if matches!(place.standing, Standing::Free | Standing::Taken | Standing::Leaving) {
-            return None;
+        match place.standing {
+            Standing::Registered | Standing::Working => {}
+            Standing::Free | Standing::Taken | Standing::Withdrawing | Standing::Leaving => {
+                return None;
+            }
         }
         Some(match &place.crew {
             Some(crew) => crew.as_str().into(),
@@ -522,7 +544,7 @@ impl Shared {
             let state = match place.standing {
                 Standing::Free | Standing::Taken => return None,
                 Standing::Registered => WorkerState::Registered,
-                Standing::Leaving => WorkerState::Leaving,
+                Standing::Leaving | Standing::Withdrawing => WorkerState::Leaving,
                 Standing::Working if self.slots[slot].is_out() => WorkerState::Blocked,
                 Standing::Working if self.slots[slot].is_in_task() => WorkerState::Busy,
                 Standing::Working => WorkerState::Idle,

@@ -13,7 +13,8 @@
 //! Y3. If all have been stuck for four periods, or somebody blocks, and something is ready, a spare
 //!     comes (`crew`).
 //! Y4. A main worker that lives in somebody else's loop (`pump`) cannot sleep until a deadline. It leaves
-//!     the time here, and is woken.
+//!     the time here, and is woken. Where no I/O worker is attached at all, the timers there are depend on it (M7
+//!     of `timers`).
 //!
 //! One thread per runtime, and not a parked worker, because there may be none: a single worker,
 //! or all of them, may be the ones that are stuck.
@@ -145,10 +146,13 @@ impl Shared {
         self.sentry.bed.park();
     }
 
-    /// Wakes the main worker if it is time (Y4).
+    /// Wakes the main worker, or does what nobody else does, if it is time (Y4).
     fn ring_alarm(&self) {
         if self.sentry.take_alarm(self.clock.now()) {
-            self.wake_slot(0);
+            match self.lanes[0].attached() {
+                0 => self.look_after_first_wheel(),
+                _ => self.wake_slot(0),
+            }
         }
     }
 

@@ -144,12 +144,17 @@ impl Shared {
         report
     }
 
-    /// Ends all tasks; the workers go on.
-    pub(super) fn end_tasks(&self, how: Shutdown) -> ShutdownReport {
+    /// From now on no task comes from outside, and the root group ends with its last member.
+    pub(super) fn leave_open(&self) {
         if self.advance(Phase::Draining) {
             // SAFETY: the root's own unit, given up once: only one caller leaves Open.
             unsafe { Group::leave(std::sync::Arc::as_ptr(&self.root)) };
         }
+    }
+
+    /// Ends all tasks; the workers go on.
+    pub(super) fn end_tasks(&self, how: Shutdown) -> ShutdownReport {
+        self.leave_open();
         let drained = match how {
             Shutdown::Drain => {
                 wait_for_group(&self.root);
@@ -181,15 +186,20 @@ impl Shared {
         self.advance(Phase::Aborting);
         let report = ShutdownReport { unfinished: self.tasks() };
         loop {
-            self.for_each_task(|task| {
-                // SAFETY: the reference keeps the cell alive.
-                unsafe { cancel_task(task.raw()) };
-            });
+            self.cancel_all();
             let next_walk = sim::now().checked_add(WALK_PERIOD);
             if sim::in_background(|| self.wait_for_root(next_walk)) {
                 return report;
             }
         }
+    }
+
+    /// One walk of an abort (Z2).
+    pub(super) fn cancel_all(&self) {
+        self.for_each_task(|task| {
+            // SAFETY: the reference keeps the cell alive.
+            unsafe { cancel_task(task.raw()) };
+        });
     }
 
     /// Visits every task that is alive.

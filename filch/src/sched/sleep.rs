@@ -11,12 +11,12 @@ use super::steal::TIRED_GAP;
 use super::worker::Worker;
 use crate::base::shim::yield_now;
 use crate::base::sim;
-use crate::idle::{Cause, Owes, Resumed, Role, Ticket};
+use crate::idle::{Cause, Comes, Owes, Resumed, Role, Ticket};
 
 impl Worker {
     /// Sleeps until there may be work.
     pub(crate) fn sleep(&self) {
-        if let Some(ticket) = self.lie_down() {
+        if let Some(ticket) = self.lie_down(Comes::AtOnce) {
             // A spare looks up now and then whether it is still needed.
             let keep_alive = self.keep_alive();
             match self.nap_for_timers() {
@@ -29,10 +29,10 @@ impl Worker {
     }
 
     /// Publishes that this worker sleeps. If the second look finds work, it does not, and runs it.
-    pub(super) fn lie_down(&self) -> Option<Ticket> {
+    pub(super) fn lie_down(&self, comes: Comes) -> Option<Ticket> {
         let idle = &self.lane().idle;
         let role = if self.searching.replace(false) { Role::Searching } else { Role::Working };
-        let ticket = idle.prepare(self.id(), role);
+        let ticket = idle.prepare(self.id(), role, comes);
         if self.sees_work() {
             self.resumed(idle.cancel(ticket));
             self.take_what_was_seen();

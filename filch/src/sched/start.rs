@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::roster::{AttachError, NewWorker, Stage, WorkerId};
+use super::roster::{AttachError, NewWorker, WorkerId};
 use super::sentry;
 use super::shared::{Lane, Parts, Phase, Shared, Slot, lock};
 use super::shutdown::Shutdown;
@@ -76,17 +76,28 @@ impl Shared {
     pub(super) fn start_all(self: &Arc<Self>, workers: &[usize]) -> Result<(), BuildError> {
         let missing = AtomicUsize::new(workers.len() + 1);
         let roll = Arc::new(Roll { missing, caller: Parker::new() });
+        let tokens = (0..=workers.len()).map(|_| Missing(roll.clone())).collect();
+        let started = self.start_each(workers, tokens);
+        // Also after a failure: those that did start have their cores then.
+        roll.wait();
+        started
+    }
+
+    /// Starts these workers and the sentry, up to the first that cannot start: then the other tokens go.
+    fn start_each(
+        self: &Arc<Self>,
+        workers: &[usize],
+        mut tokens: Vec<Missing>,
+    ) -> Result<(), BuildError> {
         for &slot in workers {
-            self.start_worker(slot, Some(Missing(roll.clone())))?;
+            self.start_worker(slot, tokens.pop())?;
         }
-        let (shared, missing) = (self.clone(), Missing(roll.clone()));
+        let shared = self.clone();
         self.start_thread("sentry".into(), move || {
             shared.slice_sentry();
-            drop(missing);
+            drop(tokens);
             sentry::watch(shared);
-        })?;
-        roll.wait();
-        Ok(())
+        })
     }
 
     fn start_worker(
@@ -109,17 +120,17 @@ impl Shared {
     /// Attaches a worker while the runtime runs, or registers it.
     pub(crate) fn attach(self: &Arc<Self>, new: NewWorker) -> Result<WorkerId, AttachError> {
         let slot = self.take_place(new)?;
-        if self.register(slot) == Stage::Running {
-            if let Err(error) = self.start_worker(slot, None) {
-                self.free_place(slot);
-                return Err(match self.phase() {
-                    Phase::Open => AttachError::Thread(error),
-                    _ => AttachError::ShutDown,
-                });
-            }
-            self.confirm(slot);
+        if let Some(id) = self.register(slot) {
+            return Ok(id);
         }
-        Ok(self.id_of_slot(slot))
+        if let Err(error) = self.start_worker(slot, None) {
+            self.free_place(slot);
+            return Err(match self.phase() {
+                Phase::Open => AttachError::Thread(error),
+                _ => AttachError::ShutDown,
+            });
+        }
+        Ok(self.confirm(slot))
     }
 
     /// Starts a thread with the runtime's prefix.
@@ -226,6 +237,8 @@ impl Shared {
         }
         self.clear_queues();
         self.close_wheels();
+        // E3 of `core`, of workers that never had a thread.
+        self.slots.iter().for_each(|slot| slot.drop_guest_core());
     }
 
     /// Takes the tombstones of claimed jobs out of the queues. No thread is left, and no task.
@@ -299,8 +312,10 @@ fn run_regular(worker: Worker) {
     match worker.enter(|| worker.run_until_it_leaves()) {
         Some(farewell) => worker.depart(farewell),
         None => {
+            let (shared, slot) = (worker.shared().clone(), worker.index());
             worker.end_driver();
             worker.leave();
+            shared.slots[slot].drop_guest_core();
         }
     }
 }

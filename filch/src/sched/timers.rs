@@ -20,10 +20,13 @@
 //!     by one that has ended registers with the default runtime.
 //! M6. A worker that leaves shuts its wheel and empties it: its timers are woken unfired, and their futures
 //!     register them elsewhere. Who had chosen that wheel meanwhile is refused, and chooses again.
+//! M7. Where no I/O worker is attached, the sentry looks after the first wheel, which takes all timers, until one
+//!     comes to that place (Y4).
 //!
 //! Not here: the wheel and what a timer is (`timer`).
 
 use std::pin::Pin;
+use std::slice;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
@@ -75,8 +78,9 @@ impl Wheels {
             },
         };
         Self {
-            wheels: (0..places).map(|_| Arc::new(Timers::new())).collect(),
-            attached: (0..places).map(|_| AtomicBool::new(false)).collect(),
+            // M7 needs one.
+            wheels: (0..places.max(1)).map(|_| Arc::new(Timers::new())).collect(),
+            attached: (0..places.max(1)).map(|_| AtomicBool::new(false)).collect(),
             turn: AtomicUsize::new(0),
             epoch: clock.now(),
             pace,
@@ -243,6 +247,9 @@ impl Shared {
             return worker.ensure_watched();
         }
         let lane = &self.lanes[0];
+        if lane.attached() == 0 {
+            return self.sentry.set_alarm(self.clock.now());
+        }
         let id = place.number as u32;
         if lane.idle.wake_specific(id) {
             self.unpark(lane.slot_of(id));
@@ -274,6 +281,15 @@ impl Shared {
     pub(super) fn nap(&self, wheels: &[Arc<Timers>], now: Instant) -> Option<Duration> {
         let nearest = wheels.iter().map(|timers| timers.nearest()).min();
         self.wheels.nap(nearest.unwrap_or(NEVER), now)
+    }
+
+    /// Fires what is due where nobody looks after it, and has the sentry come back for the next (M7).
+    pub(super) fn look_after_first_wheel(&self) {
+        let (now, first) = (self.tell_time(), slice::from_ref(&self.wheels.wheels[0]));
+        self.fire(&first[0], now, usize::MAX);
+        if let Some(nap) = self.nap(first, now) {
+            self.sentry.set_alarm(now + nap);
+        }
     }
 
     /// How many timers the worker in a slot looks after.
@@ -329,6 +345,10 @@ impl Listener for Shared {
         // First: once somebody is awake, births rely on it for the time.
         self.tell_time();
         let lane = &self.lanes[0];
+        if lane.attached() == 0 {
+            // M7.
+            self.sentry.set_alarm(self.clock.now());
+        }
         // Who lies down after this has taken its lock, and with it seen that the clock moved.
         let mut sleepers = Vec::new();
         lane.idle.wake_all(&mut sleepers);

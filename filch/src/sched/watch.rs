@@ -61,10 +61,7 @@ impl Watch {
             (true, false) => {
                 let Some(source) = lock(&self.source).take() else { return Ok(()) };
                 let relay = Relay { watch: self.clone(), source: Some(source) };
-                if let Err(error) = core.add_source(self.id, Box::new(relay)) {
-                    self.set_started(false);
-                    return Err(error);
-                }
+                core.add_source(self.id, Box::new(relay))?;
             }
             (false, true) => core.remove_source(self.id),
             (true, true) | (false, false) => return Ok(()),
@@ -126,10 +123,11 @@ impl Worker {
             return;
         }
         for watch in self.changes.take() {
-            let mut applied = Ok(());
-            guard_user_code(|| applied = watch.apply(&mut **self.core.borrow_mut()));
-            if let Err(error) = applied {
+            let applied = guard_user_code(|| watch.apply(&mut **self.core.borrow_mut()));
+            if let Err(error) = applied.unwrap_or_else(|| Err(io::Error::other("it panicked"))) {
+                // Told first: who sees that it is stopped finds out why.
                 self.shared().refuse(format!("an event core refused a source: {error}"));
+                watch.set_started(false);
             }
         }
     }

@@ -206,13 +206,17 @@ impl Timers {
 
     /// Takes no timer from now on (N6).
     pub(crate) fn shut(&self, why: Shut) {
-        self.lock().intake = Intake::Shut(why);
+        let mut shelf = self.lock();
+        if shelf.intake != Intake::Shut(Shut::Ended) {
+            shelf.intake = Intake::Shut(why);
+        }
     }
 
-    /// Takes timers again (N6).
+    /// Takes timers again, unless its runtime has ended (N6): who is attached beside the end may come after it.
     pub(crate) fn open(&self) {
         let mut shelf = self.lock();
-        if let Intake::Shut(_) = std::mem::replace(&mut shelf.intake, Intake::Open) {
+        if shelf.intake == Intake::Shut(Shut::Left) {
+            shelf.intake = Intake::Open;
             shelf.wheel.begin_anew();
         }
     }

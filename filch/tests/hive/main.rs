@@ -1,6 +1,8 @@
 //! The hive: roles, posts, its life, event loops of others, crews that change.
 
 mod crews;
+mod edges;
+mod guests;
 mod kit;
 mod life;
 mod loops;

@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use filch::Shutdown;
 use filch::net::{TcpListener, TcpStream};
 
+use crate::lanes::to_std;
 use crate::{begin, descriptors, eventually, on_each_backend, pair, pattern, poll_once};
 
 on_each_backend! {
@@ -45,6 +46,31 @@ on_each_backend! {
         assert_eq!(&chunk[..], b"kept");
         drop((client, server));
         drop(chunk);
+    }
+
+    fn nothing_follows_half_of_a_message(on) {
+        let (ends, stays) = (on.runtime(), on.runtime());
+        let (client, server) = ends.block_on(pair()).unwrap();
+        let message = pattern(0, 16 << 20);
+        let client = ends.block_on(ends.spawn({
+            let message = message.clone();
+            async move {
+                begin(pin!(client.write_all(message))).await;
+                client
+            }
+        }));
+        drop(ends);
+        stays.block_on(async {
+            let (result, _) = client.write_all(b"another message".to_vec()).await;
+            assert_eq!(result.unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
+        });
+        // The peer is read by calls: its runtime has ended.
+        let mut peer = to_std(&server);
+        peer.set_nonblocking(false).unwrap();
+        let mut got = Vec::new();
+        std::io::Read::read_to_end(&mut peer, &mut got).unwrap();
+        assert!(!got.is_empty() && got.len() < message.len(), "{} bytes", got.len());
+        assert!(got == message[..got.len()]);
     }
 
     fn nothing_is_left_of_a_runtime_that_ends_in_the_middle(on) {

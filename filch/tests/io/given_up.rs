@@ -130,6 +130,26 @@ on_each_backend! {
         });
     }
 
+    fn wakers_of_those_who_gave_up_the_line_are_let_go(on) {
+        on.on_worker(async {
+            let (client, server) = pair().await.unwrap();
+            let long = vec![7; 16 << 20];
+            let mut first = pin!(client.write_all(long.clone()));
+            begin(first.as_mut()).await;
+            let mut next = pin!(client.write_all(b"next".to_vec()));
+            begin(next.as_mut()).await;
+            kept(|| client.write_all(b"never".to_vec()));
+            kept(|| async { client.write_vectored(&[std::io::IoSlice::new(b"never")]).await });
+            // Who still waits is not forgotten.
+            let writes = async {
+                futures_lite::future::zip(first, next).await.1.0.unwrap();
+                client.shutdown(Shutdown::Write).unwrap();
+            };
+            let got = futures_lite::future::zip(writes, rest(&server)).await.1;
+            assert!(got.len() == long.len() + 4 && got.ends_with(b"next"));
+        });
+    }
+
     fn a_close_of_what_is_closed_is_no_error(on) {
         use futures_lite::AsyncWriteExt;
         on.on_worker(async {

@@ -171,7 +171,7 @@ on_each_backend! {
 }
 
 /// The same connection for std.
-fn to_std(stream: &TcpStream) -> std::net::TcpStream {
+pub fn to_std(stream: &TcpStream) -> std::net::TcpStream {
     use std::os::fd::AsFd;
     stream.as_fd().try_clone_to_owned().unwrap().into()
 }

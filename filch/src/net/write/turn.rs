@@ -26,6 +26,15 @@ impl Drop for Turn<'_> {
     }
 }
 
+/// A wait for the line; dropped, it is given up (W3).
+struct Waits<'a>(&'a WriteSide);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.give_up();
+    }
+}
+
 /// The header of a message of these bytes, and no address.
 fn header(bufs: &[IoSlice<'_>]) -> libc::msghdr {
     // SAFETY: a header of zeroes is a valid one.
@@ -37,7 +46,9 @@ fn header(bufs: &[IoSlice<'_>]) -> libc::msghdr {
 
 impl WriteSide {
     async fn turn(&self) -> Turn<'_> {
+        let waits = Waits(self);
         poll_fn(|cx| self.poll_take(cx)).await;
+        std::mem::forget(waits);
         Turn(self)
     }
 
@@ -106,6 +117,12 @@ impl WriteSide {
 
     fn shut(&self) -> io::Result<()> {
         Calls::from(&*self.descriptor).shutdown(Shutdown::Write)
+    }
+
+    /// A write has ended within its bytes, and nobody will hear of it (W2). The caller holds the line.
+    pub(super) fn cut_off(&self) {
+        // A connection that is gone needs no shutting.
+        let _ = self.shut();
     }
 
     /// Shuts the direction as soon as nobody writes (W5).

@@ -202,6 +202,19 @@ fn timers_of_a_closed_wheel_are_woken_unfired() {
 }
 
 #[test]
+fn a_wheel_whose_runtime_has_ended_stays_shut() {
+    let timers = Arc::new(Timers::new());
+    let (_bell, waker) = bell();
+    let mut timer = timer();
+    timers.shut(Shut::Ended);
+    let mut refused = || timer.as_mut().register(&timers, 1 << 20, 0, waker.clone());
+    timers.open();
+    assert_eq!(refused().unwrap_err().why, Shut::Ended);
+    timers.shut(Shut::Left);
+    assert_eq!(refused().unwrap_err().why, Shut::Ended);
+}
+
+#[test]
 fn a_timer_may_be_dropped_on_another_thread_after_its_wheel() {
     let timers = Arc::new(Timers::new());
     let (bell, waker) = bell();
