@@ -229,8 +229,8 @@ pub struct Config {
     /// Level of the compute workers. Default `Normal`, *guessed*.
     pub compute_level: Level,
     /// I/O workers ask the kernel for slices of 0.1 ms, compute workers for 10 ms: while both want a core, who
-    /// replies goes first, and shares stay as they are. Default `true`, *measured* (`mixed`). It needs no privilege, and
-    /// Linux 6.12; [`describe`](crate::Handle::describe) tells what came of it.
+    /// replies goes first, and shares stay as they are. The thread that runs or pumps a hive has an I/O worker's as
+    /// long as it does. Default `true`, *measured* (`mixed`, `pump_60hz`). It needs no privilege, and Linux 6.12; [`describe`](crate::Handle::describe) tells what came of it.
     pub lane_slices: bool,
     /// CPUs of the I/O workers. Default `Any`, *guessed*.
     pub io_affinity: Affinity,

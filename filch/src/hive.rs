@@ -57,7 +57,10 @@ impl Runtime {
     /// Makes the calling thread the main worker of a hive, starts the others, and returns when somebody has
     /// asked for the end ([`Handle::request_stop`]) and all tasks are gone.
     ///
-    /// Of a runtime that is started already it only waits for that.
+    /// Meanwhile the thread has an I/O worker's slices, and then its own again
+    /// ([`Config::lane_slices`](crate::Config::lane_slices)).
+    ///
+    /// Of a runtime that is started already it only waits for the end.
     ///
     /// ```
     /// let hive = filch::Builder::new().io_workers(1).hive()?;

@@ -22,6 +22,10 @@ impl Runtime {
     /// The pump's worker drives no I/O: sockets that are used on it are driven by the other I/O workers, and
     /// what they bring comes back to it.
     ///
+    /// So that frames begin on time while all cores compute, the thread has an I/O worker's slices until the
+    /// pump ends, and then its own again ([`Config::lane_slices`](crate::Config::lane_slices)); threads that
+    /// it starts meanwhile inherit them.
+    ///
     /// ```
     /// use std::sync::mpsc;
     /// use std::time::Duration;

@@ -1,7 +1,8 @@
 //! `filch bench`: filch and its peers side by side in one run.
 //!
-//! Reading order: `peers`, `pools`, `servers`, `hives`, `load`, `scenarios`, `runner`, `report`.
+//! Reading order: `peers`, `pools`, `servers`, `hives`, `frames`, `load`, `scenarios`, `runner`, `report`.
 
+mod frames;
 mod hives;
 mod load;
 mod machine;

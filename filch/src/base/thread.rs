@@ -7,7 +7,9 @@
 //!
 //! Not here: when a worker applies its wishes, and who reports a refusal (the runtime).
 
+use std::cell::Cell;
 use std::io;
+use std::marker::PhantomData;
 
 #[cfg(not(loom))]
 use super::sim;
@@ -99,6 +101,58 @@ impl Slice {
 /// their own, as on Linux before 6.12.
 pub(crate) fn apply_slice(slice: Slice) -> io::Result<()> {
     os::set_slice(slice.ns())
+}
+
+/// Short slices of a thread that is not ours: it has its own again when the last of them is given back.
+#[derive(Debug)]
+#[must_use = "the thread wants its own back"]
+pub(crate) struct LentSlice {
+    /// They are its thread's.
+    here: PhantomData<*const ()>,
+}
+
+/// What a thread has been lent.
+#[derive(Clone, Copy, Default)]
+struct Loans {
+    count: usize,
+    /// Before the first, in ns.
+    own: u64,
+}
+
+thread_local! {
+    static LOANS: Cell<Loans> = const { Cell::new(Loans { count: 0, own: 0 }) };
+}
+
+/// Gives the calling thread short slices for a time, which may overlap with others.
+///
+/// # Errors
+///
+/// As for [`apply_slice`].
+pub(crate) fn lend_slice() -> io::Result<LentSlice> {
+    let Loans { count, own } = LOANS.get();
+    let own = if count == 0 { os::slice()? } else { own };
+    apply_slice(Slice::Short)?;
+    LOANS.set(Loans { count: count + 1, own });
+    Ok(LentSlice { here: PhantomData })
+}
+
+impl LentSlice {
+    /// The system tells how long the thread's own were and not who chose that: if it would choose the same, it
+    /// was the system.
+    ///
+    /// # Errors
+    ///
+    /// As for [`apply_slice`].
+    pub(crate) fn give_back(self) -> io::Result<()> {
+        let Loans { count, own } = LOANS.get();
+        debug_assert_ne!(count, 0, "each is given back once");
+        LOANS.set(Loans { count: count - 1, own });
+        if count > 1 {
+            return Ok(());
+        }
+        apply_slice(Slice::Usual)?;
+        if os::slice()? == own { Ok(()) } else { os::set_slice(own) }
+    }
 }
 
 /// Has the calling thread displace nobody when it wakes: it runs when others stop or have had their slice.
@@ -271,6 +325,10 @@ mod os {
         }
     }
 
+    pub(super) fn slice() -> io::Result<u64> {
+        Attributes::get().map(|now| now.runtime)
+    }
+
     pub(super) fn set_slice(ns: u64) -> io::Result<()> {
         let now = Attributes::get()?;
         if !now.are_ordinary() {
@@ -352,6 +410,10 @@ mod os {
     }
 
     pub(super) fn set_nice(_: i32) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn slice() -> io::Result<u64> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

@@ -156,6 +156,7 @@ impl Shared {
 
     /// The caller's thread is the main worker until the runtime has stopped.
     fn serve_as_main(self: &Arc<Self>, slot: usize) {
+        let _lent = self.slice_main();
         let worker = self.take_main(slot);
         worker.enter(|| while worker.step() == Flow::Continue {});
         self.leave_main(worker);

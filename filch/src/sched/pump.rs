@@ -23,6 +23,7 @@ use super::core::EventCore;
 use super::life::Closer;
 use super::shared::Shared;
 use super::shutdown::{Shutdown, ShutdownReport};
+use super::slices::Lent;
 use super::worker::{Flow, Served, Worker};
 use crate::base::parker::Parker;
 use crate::error::{BuildError, ConfigError};
@@ -106,6 +107,7 @@ pub(crate) struct Main {
     ticket: Option<Ticket>,
     bell: Arc<Bell>,
     closer: Closer,
+    lent: Lent,
 }
 
 impl Main {
@@ -123,13 +125,14 @@ impl Main {
         // U4.
         shared.close_driver(slot.info.index);
         let (_, closer) = shared.begin()?;
+        let lent = shared.slice_main();
         let worker = shared.take_main(0);
         let mut ticket = None;
         // U1 holds from the start.
         if !worker.enter(|| !worker.sees_work() && worker.rests(&mut ticket)) {
             bell.ask();
         }
-        Ok(Self { worker, ticket, bell, closer })
+        Ok(Self { worker, ticket, bell, closer, lent })
     }
 
     /// The slot of its worker.
@@ -172,7 +175,7 @@ impl Main {
 
     /// Serves until the runtime has ended.
     pub(crate) fn finish(self) -> ShutdownReport {
-        let Self { worker, ticket, closer, .. } = self;
+        let Self { worker, ticket, closer, lent, .. } = self;
         let shared = worker.shared().clone();
         worker.enter(|| {
             if let Some(ticket) = ticket {
@@ -181,6 +184,7 @@ impl Main {
             while worker.step() == Flow::Continue {}
         });
         shared.leave_main(worker);
+        drop(lent);
         let report = closer.finish();
         shared.stop_threads();
         report

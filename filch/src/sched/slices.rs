@@ -6,6 +6,8 @@
 //!     as it would without.
 //! V3. Threads of ours that are neither have the system's slices, whoever started them: a thread inherits those of
 //!     its starter. A worker with both roles has them too, and threads of others stay as they are.
+//! V4. A caller's thread that is the main worker has an I/O worker's slices for as long as it is, also between
+//!     the frames of a pump: that is when the frames wait for a core. Afterwards it has its own again.
 //!
 //! Not here: levels and CPUs (`start`).
 
@@ -13,7 +15,7 @@ use std::sync::OnceLock;
 
 use super::shared::Shared;
 use crate::base::sim;
-use crate::base::thread::{Slice, apply_slice, displace_nobody};
+use crate::base::thread::{LentSlice, Slice, apply_slice, displace_nobody, lend_slice};
 use crate::config::Config;
 use crate::config::hooks::Role;
 
@@ -45,6 +47,11 @@ impl Shared {
         });
     }
 
+    /// The same for a caller's thread that becomes the main worker (V4).
+    pub(super) fn slice_main(&self) -> Lent {
+        Lent(self.slice(lend_slice))
+    }
+
     /// The same for the sentry.
     pub(super) fn slice_sentry(&self) {
         self.slice(displace_nobody);
@@ -55,14 +62,26 @@ impl Shared {
         self.slice(|| apply_slice(Slice::Usual));
     }
 
-    fn slice(&self, apply: impl FnOnce() -> std::io::Result<()>) {
-        if self.config.lane_slices
-            && !self.config.single_thread
-            && !sim::is_on()
-            && let Err(error) = apply()
-        {
+    fn slice<T>(&self, apply: impl FnOnce() -> std::io::Result<T>) -> Option<T> {
+        if !self.config.lane_slices || self.config.single_thread || sim::is_on() {
+            return None;
+        }
+        let refuse = |error: std::io::Error| {
             // Others meet the same one.
             let _ = self.slices.refused.set(error.to_string());
+        };
+        apply().map_err(refuse).ok()
+    }
+}
+
+/// Slices that a caller's thread has until this is dropped (V4).
+pub(super) struct Lent(Option<LentSlice>);
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(lent) = self.0.take() {
+            // What was granted once is refused only if the thread has become another kind meanwhile.
+            let _ = lent.give_back();
         }
     }
 }

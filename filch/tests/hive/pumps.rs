@@ -212,6 +212,172 @@ fn a_pump_without_an_io_worker_is_an_error() {
 }
 
 #[test]
+#[should_panic(expected = "use `Builder::hive`")]
+fn a_pump_of_a_runtime_that_has_started_is_a_mistake() {
+    let _ = Builder::new().workers(1).build().unwrap().pump(|| ());
+}
+
+#[test]
+fn a_frame_without_end_runs_what_there_is_and_returns() {
+    watched(|| {
+        let (mut pump, _) = counted(Builder::new().io_workers(1).hive().unwrap());
+        let ran = Arc::new(AtomicUsize::new(0));
+        let count = ran.clone();
+        let tasks = (0..1000).map(move |_| {
+            let ran = count.clone();
+            move || _ = ran.fetch_add(1, Ordering::SeqCst)
+        });
+        pump.handle().post_batch(tasks).unwrap();
+        assert_eq!(pump.run(Duration::MAX), Pumped::Idle);
+        assert_eq!(ran.load(Ordering::SeqCst), 1000);
+    });
+}
+
+#[test]
+fn a_task_that_panics_ends_neither_its_frame_nor_the_pump() {
+    watched(|| {
+        let hive = Builder::new().io_workers(1).hive().unwrap();
+        let ui = hive.workers()[0].id;
+        let (mut pump, asked) = counted(hive);
+        let ran = Arc::new(AtomicUsize::new(0));
+        for i in 0..4 {
+            let ran = ran.clone();
+            let task = move || match i % 2 {
+                0 => std::panic::resume_unwind(Box::new(())),
+                _ => _ = ran.fetch_add(1, Ordering::SeqCst),
+            };
+            pump.handle().post_to(ui, task).unwrap();
+        }
+        assert_eq!(pump.run(LONG), Pumped::Idle);
+        assert_eq!(ran.load(Ordering::SeqCst), 2);
+        let before = asked.load(Ordering::SeqCst);
+        pump.handle().post_to(ui, || ()).unwrap();
+        assert_eq!(asked.load(Ordering::SeqCst), before + 1, "it rests as before");
+    });
+}
+
+#[test]
+fn a_stop_before_the_first_frame_is_heard_in_one_and_for_ever() {
+    watched(|| {
+        let hive = Builder::new().io_workers(1).compute_workers(1).hive().unwrap();
+        let ui = hive.workers()[0].id;
+        hive.request_stop();
+        let (mut pump, _) = counted(hive);
+        while pump.run(MS) != Pumped::Stopped {
+            std::thread::yield_now();
+        }
+        assert_eq!(pump.run(LONG), Pumped::Stopped);
+        let handle = pump.handle().clone();
+        assert!(handle.post_to(ui, || ()).is_err());
+        assert!(pump.finish(Shutdown::Drain).unfinished.is_empty());
+        assert!(handle.post_to(ui, || ()).is_err());
+    });
+}
+
+#[test]
+fn the_pumps_worker_cannot_be_detached() {
+    watched(|| {
+        let hive = Builder::new().io_workers(2).hive().unwrap();
+        let ui = hive.workers()[0].id;
+        let (mut pump, _) = counted(hive);
+        let error = pump.handle().detach(ui).wait().unwrap_err();
+        assert!(matches!(error, filch::DetachError::Main), "{error}");
+        pump.handle().post_to(ui, || ()).unwrap();
+        assert_eq!(pump.run(LONG), Pumped::Idle);
+    });
+}
+
+/// A hive that counts up to 20 on the thread that pumps it, with a computation between any two.
+fn counting() -> (Pump, Arc<AtomicUsize>) {
+    let hive = Builder::new().io_workers(1).compute_workers(1).hive().unwrap();
+    let ui = hive.workers()[0].id;
+    let (pump, _) = counted(hive);
+    let done = Arc::new(AtomicUsize::new(0));
+    let count = done.clone();
+    let program = pump.handle().spawn_to(ui, move || async move {
+        let here = std::thread::current().id();
+        for i in 1..=20 {
+            count.store(filch::cpu(move || i).await, Ordering::SeqCst);
+            assert_eq!(std::thread::current().id(), here);
+        }
+    });
+    drop(program.unwrap());
+    (pump, done)
+}
+
+#[test]
+fn two_pumps_take_turns_on_one_thread() {
+    watched(|| {
+        let ((mut a, a_done), (mut b, b_done)) = (counting(), counting());
+        while a_done.load(Ordering::SeqCst) < 20 || b_done.load(Ordering::SeqCst) < 20 {
+            assert_ne!(a.run(MS), Pumped::Stopped);
+            assert_ne!(b.run(MS), Pumped::Stopped);
+        }
+        drop(a);
+        b.handle().post(|| ()).unwrap();
+        assert_eq!(b.run(LONG), Pumped::Idle);
+    });
+}
+
+#[test]
+fn a_task_in_a_frame_pumps_a_hive_of_its_own() {
+    watched(|| {
+        let hive = Builder::new().io_workers(1).hive().unwrap();
+        let ui = hive.workers()[0].id;
+        let (mut pump, _) = counted(hive);
+        let (send, ran) = mpsc::channel();
+        let nested = move || {
+            let outer = worker::current().unwrap().id();
+            let (mut inner, done) = counting();
+            while done.load(Ordering::SeqCst) < 20 {
+                assert_ne!(inner.run(MS), Pumped::Stopped);
+            }
+            inner.finish(Shutdown::Drain);
+            send.send(worker::current().unwrap().id() == outer).unwrap();
+        };
+        pump.handle().post_to(ui, nested).unwrap();
+        assert_eq!(pump.run(LONG), Pumped::Idle);
+        assert!(receive(&ran));
+    });
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_callers_thread_goes_before_who_computes_while_it_is_the_main_worker() {
+    use crate::support::slice;
+    watched(|| {
+        let own = slice();
+        let hive = || Builder::new().io_workers(1).compute_workers(1);
+        let (mut pump, _) = counted(hive().hive().unwrap());
+        let described = pump.handle().describe().slices;
+        let lent = if described.starts_with("0.1 ms") { 100_000 } else { own };
+        assert_eq!(slice(), lent, "{described}");
+        let _ = pump.run(LONG);
+        assert_eq!(slice(), lent, "between frames, too");
+        let (other, _) = counted(hive().hive().unwrap());
+        drop(pump);
+        assert_eq!(slice(), lent, "the other one goes on");
+        drop(other);
+        assert_eq!(slice(), own);
+
+        let (pump, _) = counted(hive().lane_slices(false).hive().unwrap());
+        assert_eq!(slice(), own);
+        drop(pump);
+
+        let hive = hive().hive().unwrap();
+        let (send, seen) = mpsc::channel();
+        let (ui, handle) = (hive.workers()[0].id, hive.handle());
+        let tell = move || {
+            send.send(slice()).unwrap();
+            handle.request_stop();
+        };
+        hive.post_to(ui, tell).unwrap();
+        hive.run().unwrap();
+        assert_eq!((receive(&seen), slice()), (lent, own));
+    });
+}
+
+#[test]
 fn a_pump_in_a_simulation_serves_posts_timers_and_results_under_many_schedules() {
     Sim::new().check(0..300, || {
         let hive = Builder::new().io_workers(2).compute_workers(1).io_spares(1).hive().unwrap();

@@ -96,6 +96,17 @@ pub fn occupy(handle: &Handle, worker: WorkerId, gate: &Gate) {
     receive(&there);
 }
 
+/// The slice of the calling thread in ns, as the kernel tells it.
+#[cfg(target_os = "linux")]
+pub fn slice() -> u64 {
+    let mut attributes = [0_u64; 6];
+    let (at, size) = (attributes.as_mut_ptr(), size_of_val(&attributes));
+    // SAFETY: the kernel writes at most `size` bytes, and there are as many.
+    let status = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, at, size, 0) };
+    assert_eq!(status, 0);
+    attributes[3]
+}
+
 /// What cores have noted.
 #[derive(Clone, Default)]
 pub struct Books(Arc<Mutex<Vec<Entry>>>);

@@ -21,6 +21,7 @@ mod net;
 mod par;
 mod ping_pong;
 mod ping_pong_oneshot;
+mod pump;
 mod skynet_async;
 mod spawn_many_local;
 mod spawn_many_remote;
@@ -195,7 +196,8 @@ pub fn catalogue() -> Vec<Entry> {
         entry::<hostage::Hostage>(),
     ];
     let io = [net::entries(), files::entries()].concat();
-    let apart = [timers::entries(), sync::entries(), hive::entries(), io].concat();
+    let hives = [hive::entries(), pump::entries()].concat();
+    let apart = [timers::entries(), sync::entries(), hives, io].concat();
     let forks = [fork::entries(), par::entries(), jobs::entries(), graph::entries()].concat();
     [asynchronous, apart, forks].concat()
 }

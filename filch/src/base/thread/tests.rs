@@ -1,8 +1,8 @@
 use std::{io, thread};
 
 use super::{
-    Level, Slice, apply_level, apply_slice, current_affinity, displace_nobody, name_with_suffix,
-    set_affinity,
+    Level, Slice, apply_level, apply_slice, current_affinity, displace_nobody, lend_slice,
+    name_with_suffix, set_affinity,
 };
 
 /// Levels and affinity stick to a thread, so each test spends one of its own.
@@ -96,6 +96,29 @@ mod linux {
             });
         }
         assert_eq!((slice(), nice()), (usual, level), "it leaked to another thread");
+    }
+
+    /// Two loans that overlap, and the first ends first.
+    fn lend_and_give_back() {
+        let own = slice();
+        let (Ok(first), Ok(second)) = (lend_slice(), lend_slice()) else {
+            return assert_eq!(slice(), own);
+        };
+        assert_eq!(slice(), Slice::Short.ns());
+        first.give_back().expect("nothing to do");
+        assert_eq!(slice(), Slice::Short.ns(), "the second goes on");
+        second.give_back().expect("what it had");
+        assert_eq!(slice(), own);
+    }
+
+    #[test]
+    fn slices_that_are_lent_end_with_the_last_of_them_and_leave_what_was_there() {
+        on_a_fresh_thread(|| {
+            lend_and_give_back();
+            lend_and_give_back();
+            let _ = apply_slice(Slice::Long);
+            lend_and_give_back();
+        });
     }
 
     #[test]
