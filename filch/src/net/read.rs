@@ -98,7 +98,8 @@ impl ReadSide {
     pub(super) const HOT: usize = offset_of!(Self, descriptor);
 
     pub(super) fn new(descriptor: Arc<Descriptor>) -> Self {
-        let (plain, drained) = (AtomicBool::new(true), AtomicBool::new(true));
+        // Who connects nearly always speaks first: what it says has come before anybody reads.
+        let (plain, drained) = (AtomicBool::new(true), AtomicBool::new(false));
         Self { plain, drained, descriptor, state: Mutex::new(State::default()) }
     }
 
