@@ -112,7 +112,12 @@ fn report(style: Style, outcome: &Outcome) {
         println!("  {field:<20}{}", style.dim(why));
     }
     if outcome.adopted.is_empty() {
-        println!("\nnothing is surely better than the defaults here");
+        println!("\nnothing that was tried again is surely better than the defaults here");
+        let unreached = |trial: &&Trial| trial.verdict == Verdict::NotReached;
+        match outcome.trials.iter().filter(unreached).count() {
+            0 => {}
+            count => println!("a larger budget would try {count} more that looked better at first"),
+        }
         return;
     }
     println!("\n{}", style.bold("adopted, against the defaults, in fresh rounds"));
@@ -127,6 +132,7 @@ fn line_of(style: Style, trial: &Trial) -> String {
     let what = format!("{} = {}", trial.field, trial.value);
     let verdict = match trial.verdict {
         Verdict::Screened => style.dim("screened out"),
+        Verdict::NotReached => style.dim("not tried again"),
         Verdict::Unsure => style.dim("not sure"),
         Verdict::Vetoed(scenario) => style.bad(format!("slows {scenario}")),
         Verdict::Adopted => style.good("adopted"),

@@ -61,8 +61,10 @@ pub struct Trial {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Not among the best of the screening.
+    /// Not better in the screening, or not the best of its knob.
     Screened,
+    /// Better in the screening; the budget ended before it was tried again.
+    NotReached,
     /// Better, but not surely, or not by enough.
     Unsure,
     /// Better on the whole, at the cost of a scenario.
@@ -133,10 +135,14 @@ fn adopt(
     let mut adopted = Settings::new();
     let mut seen = Vec::new();
     for trial in trials {
-        if seen.contains(&trial.field) || trial.gain.middle <= 0.0 || judge.spent() > ADOPT_UNTIL {
+        if seen.contains(&trial.field) || trial.gain.middle <= 0.0 {
             continue;
         }
         seen.push(trial.field);
+        if judge.spent() > ADOPT_UNTIL {
+            trial.verdict = Verdict::NotReached;
+            continue;
+        }
         let felt = felt_in(knob(trial.field).expect("trials are of knobs"), scenarios);
         let mut new = adopted.clone();
         new.insert(trial.field, trial.value);
@@ -179,6 +185,7 @@ mod tests {
     use super::{Judge, Outcome, Settings, Verdict, search};
     use crate::bench::SplitMix;
     use crate::tune::space::{KNOBS, scenarios};
+    use std::collections::BTreeSet;
     use std::io;
 
     /// A machine that answers by formula, with noise, and counts what it is asked.
@@ -246,6 +253,19 @@ mod tests {
         assert!(!outcome.adopted.contains_key("slot_streak"));
         let trial = outcome.trials.iter().find(|t| (t.field, t.value) == ("slot_streak", "6"));
         assert_eq!(trial.unwrap().verdict, Verdict::Vetoed("yield_many"));
+    }
+
+    #[test]
+    fn what_looked_good_and_was_not_tried_again_is_told() {
+        // All values are screened, and then hardly one is tried again.
+        let values: usize = KNOBS.iter().map(|knob| knob.values.len() * knob.scenarios.len()).sum();
+        let outcome =
+            on(|settings, _| if settings.is_empty() { 0.0 } else { 0.1 }, 11 * values / 3);
+        assert_eq!(outcome.not_reached, 0);
+        let unreached = outcome.trials.iter().filter(|t| t.verdict == Verdict::NotReached);
+        let fields: BTreeSet<_> = unreached.clone().map(|trial| trial.field).collect();
+        assert_eq!(fields.len(), unreached.count(), "one value of each knob");
+        assert!(!fields.is_empty());
     }
 
     #[test]

@@ -124,6 +124,8 @@ impl Main {
         slot.install(Box::new(core));
         // U4.
         shared.close_driver(slot.info.index);
+        // M8 of `timers`.
+        shared.wheels.note_pump(slot.info.index);
         let (_, closer) = shared.begin()?;
         let lent = shared.slice_main();
         let worker = shared.take_main(0);

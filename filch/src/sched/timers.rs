@@ -23,6 +23,8 @@
 //!     register them elsewhere. Who had chosen that wheel meanwhile is refused, and chooses again.
 //! M7. Where no I/O worker is attached, the sentry looks after the first wheel, which takes all timers, until one
 //!     comes to that place (Y4).
+//! M8. A timer from another thread, or of a delayed post, goes to a pump's wheel only where there is no other: a
+//!     frame may be long in coming.
 //!
 //! Not here: the wheel and what a timer is (`timer`).
 
@@ -57,11 +59,16 @@ pub(crate) enum Pace {
     ByHand,
 }
 
+/// No wheel.
+const NOBODY: usize = usize::MAX;
+
 /// The wheels of a runtime.
 pub(crate) struct Wheels {
     pub(crate) wheels: Box<[Arc<Timers>]>,
     /// Whose worker is attached. A guess for who chooses: the wheel itself refuses (M6).
     attached: Box<[AtomicBool]>,
+    /// The wheel of a pump, or `NOBODY` (M8).
+    pumped: AtomicUsize,
     /// Whose turn it is to get a timer from elsewhere.
     turn: AtomicUsize,
     /// The time zero of the wheels.
@@ -82,6 +89,7 @@ impl Wheels {
             // M7 needs one.
             wheels: (0..places.max(1)).map(|_| Arc::new(Timers::new())).collect(),
             attached: (0..places.max(1)).map(|_| AtomicBool::new(false)).collect(),
+            pumped: AtomicUsize::new(NOBODY),
             turn: AtomicUsize::new(0),
             epoch: clock.now(),
             pace,
@@ -102,10 +110,21 @@ impl Wheels {
         self.wheels[number].shut(Shut::Left);
     }
 
-    /// The wheels of attached workers.
+    /// The worker of this wheel is pumped (M8).
+    pub(super) fn note_pump(&self, number: usize) {
+        // ORDERING: Relaxed, a choice among wheels that are all served.
+        self.pumped.store(number, Ordering::Relaxed);
+    }
+
+    /// The wheels of attached workers, for timers that are for anybody (M8).
     fn attached(&self) -> impl Iterator<Item = usize> {
         // ORDERING: Relaxed, a guess (M6).
-        (0..self.wheels.len()).filter(|&number| self.attached[number].load(Ordering::Relaxed))
+        let is_attached = |number: &usize| self.attached[*number].load(Ordering::Relaxed);
+        // ORDERING: Relaxed, see `note_pump`.
+        let pumped = self.pumped.load(Ordering::Relaxed);
+        let all = 0..self.wheels.len();
+        let others = pumped != NOBODY && all.clone().any(|i| i != pumped && is_attached(&i));
+        all.filter(move |number| is_attached(number) && !(others && *number == pumped))
     }
 
     /// One of the wheels of attached workers, by a number; the first place's where nobody is attached,

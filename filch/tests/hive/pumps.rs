@@ -415,3 +415,20 @@ fn a_pump_in_a_simulation_serves_posts_timers_and_results_under_many_schedules()
         assert!(pump.finish(Shutdown::Drain).unfinished.is_empty());
     });
 }
+
+#[test]
+fn delayed_posts_for_anybody_need_no_frame() {
+    watched(|| {
+        let hive = Builder::new().io_workers(2).hive().unwrap();
+        let (pump, _) = counted(hive);
+        let (send, ran) = mpsc::channel();
+        for i in 0..32 {
+            let send = send.clone();
+            drop(pump.handle().post_delayed(MS, move || send.send(i).unwrap()).unwrap());
+        }
+        let mut all: Vec<_> = (0..32).map(|_| receive(&ran)).collect();
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..32), "each once, and no frame was pumped");
+        drop(pump);
+    });
+}
