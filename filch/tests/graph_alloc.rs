@@ -50,22 +50,25 @@ fn wavefront(ran: &AtomicUsize) -> Graph<'_> {
     g
 }
 
+/// Allocations in the last nine of ten calls.
+fn in_the_last_nine(mut run: impl FnMut()) -> Vec<usize> {
+    let mut allocated = Vec::with_capacity(9);
+    run();
+    for _ in 0..9 {
+        let before = ALLOCATIONS.load(SeqCst);
+        run();
+        allocated.push(ALLOCATIONS.load(SeqCst) - before);
+    }
+    allocated
+}
+
 /// Allocations in the last nine of ten runs.
 fn allocations(workers: usize) -> Vec<usize> {
     let ran: &'static AtomicUsize = Box::leak(Box::default());
     let g = wavefront(ran);
     // Without spares: a caller that sleeps may start a thread.
     let runtime = Builder::new().workers(workers).compute_spares(0).build().unwrap();
-    let job = runtime.spawn_fn(move || {
-        let mut allocated = Vec::with_capacity(9);
-        g.run();
-        for _ in 0..9 {
-            let before = ALLOCATIONS.load(SeqCst);
-            g.run();
-            allocated.push(ALLOCATIONS.load(SeqCst) - before);
-        }
-        allocated
-    });
+    let job = runtime.spawn_fn(move || in_the_last_nine(|| drop(g.run())));
     // Not `wait`, which would run the job here: a thread that is no worker becomes one for each call.
     let allocated = runtime.block_on(job);
     assert_eq!(ran.load(SeqCst), 10 * SIDE * SIDE);
@@ -78,16 +81,7 @@ fn allocations_of_a_guest() -> Vec<usize> {
     let [first, second] = ["first", "second"].map(|name| g.node(name, || ()));
     g.precede(first, second);
     let runtime = Builder::new().workers(1).compute_spares(0).build().unwrap();
-    runtime.block_on_fn(|| {
-        let mut allocated = Vec::with_capacity(9);
-        g.run();
-        for _ in 0..9 {
-            let before = ALLOCATIONS.load(SeqCst);
-            g.run();
-            allocated.push(ALLOCATIONS.load(SeqCst) - before);
-        }
-        allocated
-    })
+    runtime.block_on_fn(|| in_the_last_nine(|| drop(g.run())))
 }
 
 /// One test, because others would be counted.
