@@ -8,7 +8,8 @@
 //! E2. The waker is all that other threads know of a core.
 //! E3. A core that the program brought goes when its worker does, with its sources, and at the latest when the
 //!     runtime has ended: they may hold handles, and so keep the runtime for ever.
-//! E4. A panic ends the turn of the core, and not its worker: others count on that.
+//! E4. A panic ends the turn of the core, and not its worker: others count on that. One in the drop of a core or
+//!     its waker ends there, too: whoever removes them has a place to free.
 //!
 //! Not here: when a worker visits its core (`drive`), who adds sources (`watch`).
 
@@ -186,8 +187,10 @@ impl GuestCore {
     pub(crate) fn remove(&self) -> Option<Box<dyn EventCore>> {
         // ORDERING: Release, as in `install`.
         self.present.store(false, Ordering::Release);
-        let known = lock(&self.known).take();
-        known.and_then(|known| known.own)
+        let Known { waker, own, .. } = lock(&self.known).take()?;
+        // E4.
+        guard_user_code(|| drop(waker));
+        own
     }
 
     #[inline]

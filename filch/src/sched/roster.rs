@@ -17,7 +17,8 @@
 //!     taken when the run begins. It is not detached.
 //! Q4. An id names a place and its generation, so it dies with its worker.
 //! Q5. Whether a registered worker is taken back is known before the run begins, which waits for the answer:
-//!     every worker that posts are kept for gets a thread.
+//!     every worker that posts are kept for gets a thread. Who takes it back comes to an end, also where code of
+//!     the program's unwinds (`Vacancy`).
 //!
 //! Not here: threads (`start`), how a worker leaves (`leave`).
 
@@ -323,6 +324,18 @@ pub(super) enum Farewell {
     Works,
     /// It has none yet.
     Waits,
+}
+
+/// A place that is free when this is dropped, also by a panic on the way.
+pub(super) struct Vacancy<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) slot: usize,
+}
+
+impl Drop for Vacancy<'_> {
+    fn drop(&mut self) {
+        self.shared.free_place(self.slot);
+    }
 }
 
 impl Roster {
