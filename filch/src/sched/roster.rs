@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Q1. A place changes hands under the lock of the roster; its gate says the same to posters. One that is
-//!     taken is known to nobody: its core is put in place, and its thread started, without the lock.
+//!     taken is known to nobody: its core is put in place, and its thread started, without the lock. It is free
+//!     again if its core panics there.
 //! Q2. A role that has a worker keeps one: the last is not detached. So a task that was posted to a role
 //!     with workers always finds one, and nobody need look again after a push.
 //! Q3. In a runtime that is run by its caller, the first place of the I/O lane is the caller's (*main*), if it is
@@ -326,7 +327,7 @@ pub(super) enum Farewell {
     Waits,
 }
 
-/// A place that is free when this is dropped, also by a panic on the way.
+/// A place that is free when this is dropped: in the end, or by a panic on the way.
 pub(super) struct Vacancy<'a> {
     pub(super) shared: &'a Shared,
     pub(super) slot: usize,
@@ -399,10 +400,12 @@ impl Shared {
         };
         inner.places[slot] = Place { standing: Standing::Taken, name, crew, term };
         drop(inner);
+        let vacancy = Vacancy { shared: self, slot };
         let place = &self.slots[slot];
         if let Some(core) = core.or_else(|| self.cores.as_ref().map(|make| make(place.info))) {
             place.install(core);
         }
+        std::mem::forget(vacancy);
         Ok(slot)
     }
 

@@ -400,3 +400,30 @@ fn a_registered_worker_whose_sockets_nobody_takes_is_taken_back_though_who_waits
         hive.run().unwrap();
     });
 }
+
+/// A core without a waker.
+struct Mute;
+
+impl EventCore for Mute {
+    fn poll(&mut self) -> usize {
+        0
+    }
+
+    fn park(&mut self, _: Option<Duration>) {}
+
+    fn waker(&self) -> Waker {
+        panic!("when a core is asked for its waker")
+    }
+}
+
+#[test]
+fn an_attachment_that_panics_leaves_its_place_as_it_was() {
+    watched(|| {
+        let hive = Builder::new().io_workers(1).attachable_workers(1).hive().unwrap();
+        let mute = || hive.attach(NewWorker::io().event_core(Mute));
+        assert!(catch_unwind(AssertUnwindSafe(mute)).is_err());
+        let (next, handle) = (hive.attach(NewWorker::io()).unwrap(), hive.handle());
+        hive.post_to(next, move || handle.request_stop()).unwrap();
+        hive.run().unwrap();
+    });
+}
