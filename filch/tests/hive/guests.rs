@@ -290,6 +290,29 @@ fn a_watcher_whose_source_the_core_panics_at_is_stopped() {
 }
 
 #[test]
+fn refusals_without_end_are_kept_as_the_first_few_and_a_count() {
+    watched(|| {
+        let hive = Builder::new().hive().unwrap();
+        let ui = hive.attach(NewWorker::io().event_core(Choosy(FakeCore::new()))).unwrap();
+        let watcher = hive.watch(ui, Anything).unwrap();
+        let handle = hive.handle();
+        let thread = std::thread::spawn(move || drop(hive.run().unwrap()));
+        let mut before = handle.describe();
+        for round in 1..=100 {
+            until(|| !watcher.is_started());
+            let now = handle.describe();
+            assert_eq!(now.refusals.len() + now.more_refusals, round);
+            assert!(now.refusals.len() <= 32 && now.refusals.starts_with(&before.refusals));
+            before = now;
+            watcher.start().unwrap();
+        }
+        assert!(before.to_string().contains("refused: 68 more"), "{before}");
+        handle.request_stop();
+        thread.join().unwrap();
+    });
+}
+
+#[test]
 fn a_source_for_a_runtime_that_has_ended_is_handed_back() {
     watched(|| {
         let hive = Builder::new().hive().unwrap();
