@@ -116,6 +116,9 @@ impl Handle {
     ///
     /// # Errors
     /// If there is no room, the runtime is shutting down, or a thread cannot start.
+    ///
+    /// # Panics
+    /// If the worker's event core does when it is asked for its waker; nothing is attached then.
     pub fn attach(&self, worker: NewWorker) -> Result<WorkerId, AttachError> {
         self.arc().attach(worker)
     }

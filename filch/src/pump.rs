@@ -17,7 +17,7 @@ impl Runtime {
     /// `wake` asks the loop for a frame, from any thread: it is called when there is work for a pump that
     /// rests, when a timer of its is due, and at the end of a frame that leaves work. It must not block; if it
     /// panics, that is told by the panic hook and nothing else. Tasks for anybody wait for a frame only while no
-    /// other I/O worker is free.
+    /// other I/O worker is free; one that blocks in a task is replaced meanwhile.
     ///
     /// The pump's worker drives no I/O: sockets that are used on it are driven by the other I/O workers, and
     /// what they bring comes back to it.

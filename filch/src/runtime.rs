@@ -15,7 +15,7 @@ use crate::config::{Config, Role};
 use crate::error::BuildError;
 use crate::observe::Counts;
 use crate::sched::blockers::BlockingSnapshot;
-use crate::sched::shared::{Birth, Shared, lock};
+use crate::sched::shared::{Birth, Refusals, Shared, lock};
 use crate::sched::shutdown::{Shutdown, ShutdownReport, TaskInfo};
 use crate::sched::start;
 use crate::spawn::{Place, TaskBuilder};
@@ -424,12 +424,14 @@ impl Handle {
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     pub fn describe(&self) -> Description {
+        let Refusals { first: refusals, more: more_refusals } = lock(&self.0.refusals).clone();
         Description {
             config: self.0.config.clone(),
             barrier: format!("{:?}", barrier::mode()).to_lowercase(),
             io: self.0.engine.describe(),
             slices: self.0.slices.describe(&self.0.config),
-            refusals: lock(&self.0.refusals).clone(),
+            refusals,
+            more_refusals,
             snapshot: self.snapshot(),
         }
     }
@@ -549,8 +551,10 @@ pub struct Description {
     pub io: String,
     /// How the lanes share cores that both want: whose slices are in use, and why.
     pub slices: String,
-    /// What the system refused: thread levels, affinities, spare threads.
+    /// What the system refused: thread levels, affinities, spare threads; and what event cores did. The first 32.
     pub refusals: Vec<String>,
+    /// How many refusals came after those.
+    pub more_refusals: usize,
     /// The state at that moment.
     pub snapshot: Snapshot,
 }
@@ -599,6 +603,9 @@ impl fmt::Display for Description {
         writeln!(f, "barrier: {}", self.barrier)?;
         for refusal in &self.refusals {
             writeln!(f, "refused: {refusal}")?;
+        }
+        if self.more_refusals > 0 {
+            writeln!(f, "refused: {} more", self.more_refusals)?;
         }
         Ok(())
     }

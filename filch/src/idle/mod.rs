@@ -16,7 +16,8 @@
 //!     compiler fence and the sleeping side a heavy barrier; light pairs with heavy only, so every
 //!     poster of such a lane is light and every second look in it heavy.
 //! I8. *Who comes late.* A worker that comes when the program lets it (`Comes::Late`) is chosen if nobody else
-//!     sleeps, and is then not counted as searching: nobody relies on it.
+//!     sleeps, and is then not counted as searching: nobody relies on it, its notifier no more than others. So
+//!     that push relies on the sentry, as one that finds everybody awake.
 //!
 //! Not here: parkers and threads (the caller unparks whom we name), the queues that are checked
 //! again, how long to search, what the sentry does.
@@ -46,8 +47,11 @@ use word::{Move, Word};
 pub(crate) enum Notify {
     /// Nothing: somebody searches, or all are awake and the sentry watches.
     Nobody,
-    /// Unpark this worker. It is counted awake already, and searching unless it comes late (I8).
+    /// Unpark this worker. It is counted awake already, and searching; or it comes late, and the sentry
+    /// watches (I8).
     Wake(u32),
+    /// Unpark this worker, which is counted awake and comes late; and as `Saturated` (I8).
+    WakeLate(u32),
     /// All are awake, nobody searches, and the sentry does not watch or somebody is out: call
     /// [`Idle::arm`], or a spare.
     Saturated,
@@ -59,7 +63,7 @@ pub(crate) enum Notify {
 pub(crate) enum NotifyMany {
     /// Enough were awake or have been woken.
     Done,
-    /// As [`Notify::Saturated`].
+    /// As [`Notify::Saturated`], though some that come late may have been woken (I8).
     Saturated,
 }
 
@@ -210,7 +214,8 @@ impl Idle {
     }
 
     /// Says whom to wake after, or right before, the push of work for `wanted` workers: those that
-    /// search count, and `woken` gets the others, each counted awake and searching already.
+    /// search count, and `woken` gets the others, each counted awake already, and searching unless it comes
+    /// late (I8).
     pub(crate) fn notify_many(&self, wanted: u32, woken: &mut Vec<u32>) -> NotifyMany {
         self.after_push();
         let counts = self.word.load();
@@ -228,11 +233,18 @@ impl Idle {
         }
         // Only the holder of the lock takes from the stack, so as many sleep as were counted (I3).
         let prompt = missing.min(sleepers.prompt() as u32);
-        for (count, role) in [(prompt, Role::Searching), (missing - prompt, Role::Working)] {
-            self.word.shift(Move::Wake(count, role));
+        let mut wake = |count, role| {
+            let shift = self.word.shift(Move::Wake(count, role));
             woken.extend((0..count).map_while(|_| sleepers.pop(role)));
+            shift.after
+        };
+        wake(prompt, Role::Searching);
+        let after = wake(missing - prompt, Role::Working);
+        // I8: none of them is relied on.
+        match after.searching {
+            0 if is_unwatched(after) => NotifyMany::Saturated,
+            _ => NotifyMany::Done,
         }
-        NotifyMany::Done
     }
 
     #[cold]
@@ -240,9 +252,10 @@ impl Idle {
         let mut sleepers = self.lock();
         let role = sleepers.role_of_next();
         match self.word.shift_if(Move::Wake(1, role), |c| without_a_wake(c).is_none()) {
-            Ok(_) => match sleepers.pop(role) {
-                Some(id) => Notify::Wake(id),
-                None => unreachable!("the word counts the stack (I3)"),
+            Ok(shift) => match (sleepers.pop(role), role) {
+                (Some(id), Role::Working) if is_unwatched(shift.after) => Notify::WakeLate(id),
+                (Some(id), _) => Notify::Wake(id),
+                (None, _) => unreachable!("the word counts the stack (I3)"),
             },
             Err(counts) => without_a_wake(counts).unwrap_or(Notify::Nobody),
         }
@@ -373,10 +386,12 @@ fn without_a_wake(counts: Counts) -> Option<Notify> {
     if counts.sleeping > 0 {
         return None;
     }
-    Some(match counts.sentry {
-        Sentry::Armed if !counts.short => Notify::Nobody,
-        _ => Notify::Saturated,
-    })
+    Some(if is_unwatched(counts) { Notify::Saturated } else { Notify::Nobody })
+}
+
+/// Whether the sentry does not watch, or a spare may be needed: nobody comes for what is not taken.
+fn is_unwatched(counts: Counts) -> bool {
+    counts.sentry == Sentry::Unarmed || counts.short
 }
 
 /// The same for a wide push that finds nobody to wake.

@@ -56,8 +56,9 @@ impl Lane {
     }
 
     fn notify(&self) {
-        if let Notify::Wake(id) = self.idle.notify() {
-            self.parkers[id as usize].unpark();
+        match self.idle.notify() {
+            Notify::Wake(id) | Notify::WakeLate(id) => self.parkers[id as usize].unpark(),
+            Notify::Nobody | Notify::Saturated => {}
         }
     }
 
@@ -158,6 +159,35 @@ fn loom_a_sleeper_that_comes_late_keeps_no_other_asleep() {
         let late = lane.idle.resume(late);
         assert_ne!(late.cause, Cause::Chosen);
         lane.assert_all_working(2);
+    });
+}
+
+/// Worker 0 comes so late that it is never there, and worker 1, which a deadline wakes, is then busy for ever:
+/// it has taken the item, or was woken to, or the sentry watches, though it had begun to go.
+#[test]
+fn loom_item_for_which_one_comes_late_is_watched() {
+    explore(3, || {
+        let lane = Lane::with_workers(2);
+        assert!(lane.idle.arm());
+        let late = lane.idle.prepare(0, Role::Working, Comes::Late);
+        let sentry = lane.spawn(|lane| {
+            lane.idle.try_disarm();
+        });
+        let poster = lane.spawn(|lane| {
+            lane.items.fetch_add(1, Ordering::Relaxed);
+            if let Notify::WakeLate(_) | Notify::Saturated = lane.idle.notify() {
+                lane.idle.arm();
+            }
+        });
+        let ticket = lane.idle.prepare(1, Role::Working, Comes::AtOnce);
+        let taken = lane.take(&lane.items);
+        let resumed = if taken { lane.idle.cancel(ticket) } else { lane.idle.resume(ticket) };
+        let searches = resumed.cause == Cause::Chosen;
+        poster.join().unwrap();
+        sentry.join().unwrap();
+        let watched = lane.idle.counts().sentry == Sentry::Armed;
+        assert!(taken || searches || watched, "the item is left to who comes late");
+        assert_ne!(lane.idle.resume(late).cause, Cause::Chosen);
     });
 }
 
@@ -330,7 +360,7 @@ fn loom_arm_that_meets_a_disarm_wakes_the_sentry_or_stays() {
                     lane.parkers[0].unpark();
                 }
             }
-            Notify::Wake(_) => unreachable!("nobody sleeps"),
+            Notify::Wake(_) | Notify::WakeLate(_) => unreachable!("nobody sleeps"),
         }
         sentry.join().unwrap();
     });

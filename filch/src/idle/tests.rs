@@ -47,7 +47,7 @@ fn a_late_sleeper_is_chosen_last_and_nobody_relies_on_it() {
     let _ = idle.found();
     assert_eq!(idle.notify(), Notify::Wake(0));
     let _ = idle.found();
-    assert_eq!(idle.notify(), Notify::Wake(2));
+    assert_eq!(idle.notify(), Notify::WakeLate(2));
     assert_eq!(idle.counts(), counts(0, 3, 0), "it does not search");
     let second = idle.prepare(1, Role::Working, Comes::AtOnce);
     assert_eq!(idle.notify(), Notify::Wake(1), "though nobody has heard of the late one");
@@ -71,6 +71,45 @@ fn a_wide_push_calls_late_sleepers_when_the_others_are_not_enough() {
     let mut woken = Vec::new();
     idle.wake_all(&mut woken);
     assert_eq!(woken, [2]);
+}
+
+#[test]
+fn a_push_for_which_one_comes_late_asks_for_the_sentry_unless_it_watches() {
+    let idle = lane_of(3);
+    let late = [0, 1].map(|id| idle.prepare(id, Role::Working, Comes::Late));
+    assert_eq!(idle.notify(), Notify::WakeLate(1), "worker 2 is awake, and may be for long");
+    assert!(idle.arm());
+    assert_eq!(idle.notify(), Notify::Wake(0), "relies on the sentry");
+    assert_eq!(late.map(|ticket| idle.resume(ticket).cause), [Cause::Specific; 2]);
+}
+
+#[test]
+fn a_push_for_which_one_comes_late_asks_for_a_spare_while_the_crew_is_short() {
+    let idle = Idle::new(Sentry::Armed, Pairing::Asymmetric);
+    let _ = [idle.join(), idle.join()];
+    idle.set_short(true);
+    let late = idle.prepare(0, Role::Working, Comes::Late);
+    assert_eq!(idle.notify(), Notify::WakeLate(0));
+    assert_eq!(idle.resume(late).cause, Cause::Specific);
+}
+
+#[test]
+fn a_wide_push_that_calls_late_sleepers_alone_asks_for_the_sentry_unless_it_watches() {
+    let idle = lane_of(3);
+    let mut late = [0, 1].map(|id| idle.prepare(id, Role::Working, Comes::Late));
+    let mut woken = Vec::new();
+    assert_eq!(idle.notify_many(1, &mut woken), NotifyMany::Saturated, "another sleeps, as late");
+    assert_eq!(idle.notify_many(2, &mut woken), NotifyMany::Saturated);
+    assert_eq!(woken, [1, 0]);
+    assert_eq!(late.map(|ticket| idle.resume(ticket).cause), [Cause::Specific; 2]);
+    late = [0, 1].map(|id| idle.prepare(id, Role::Working, Comes::Late));
+    assert!(idle.try_search(1));
+    assert_eq!(idle.notify_many(2, &mut woken), NotifyMany::Done, "worker 2 searches");
+    assert_eq!(idle.found(), Owes::Notify);
+    assert!(idle.arm());
+    assert_eq!(idle.notify_many(2, &mut woken), NotifyMany::Done, "the sentry watches");
+    assert_eq!(woken, [1, 0, 1, 0]);
+    assert_eq!(late.map(|ticket| idle.resume(ticket).cause), [Cause::Specific; 2]);
 }
 
 #[test]
@@ -417,7 +456,7 @@ struct Hive {
 impl Hive {
     fn notify(&self) {
         match self.idle.notify() {
-            Notify::Wake(id) => self.parkers[id as usize].unpark(),
+            Notify::Wake(id) | Notify::WakeLate(id) => self.parkers[id as usize].unpark(),
             Notify::Nobody | Notify::Saturated => {}
         }
     }

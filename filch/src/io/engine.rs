@@ -23,6 +23,7 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::Waker;
 
+use super::batch::Batch;
 use super::buffers::Pool;
 use super::driver::{Caller, Cancel, Driver, Kind, Performer, Refused};
 use super::epoll::SourceKey;
@@ -155,17 +156,18 @@ impl Engine {
         // ORDERING: Relaxed, a guess (G5).
         self.manned[driver].store(false, Ordering::Relaxed);
         self.drivers[driver].refuse();
-        let _moving = self.moves.write().unwrap_or_else(PoisonError::into_inner);
+        let mut batch = Batch::new();
+        let moving = self.moves.write().unwrap_or_else(PoisonError::into_inner);
         for (fd, readiness) in self.drivers[driver].take_sources() {
             if let Err(error) = self.place_source(None, fd, &readiness) {
                 // Whoever uses it hears that nothing drives it, as at the end of the runtime.
                 readiness.set_place(None);
-                let mut woken = Vec::new();
-                readiness.tell(News::CLOSED, &mut woken);
-                woken.into_iter().for_each(Waker::wake);
+                readiness.tell(News::CLOSED, &mut batch.wakers);
                 debug_assert!(error.kind() != io::ErrorKind::InvalidInput, "{error}");
             }
         }
+        drop(moving);
+        batch.deliver();
     }
 
     /// The regular drivers that somebody looks after.

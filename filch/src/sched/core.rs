@@ -8,7 +8,8 @@
 //! E2. The waker is all that other threads know of a core.
 //! E3. A core that the program brought goes when its worker does, with its sources, and at the latest when the
 //!     runtime has ended: they may hold handles, and so keep the runtime for ever.
-//! E4. A panic ends the turn of the core, and not its worker: others count on that.
+//! E4. A panic ends the turn of the core, and not its worker: others count on that. One in the drop of a core or
+//!     its waker ends there, too: whoever removes them has a place to free.
 //!
 //! Not here: when a worker visits its core (`drive`), who adds sources (`watch`).
 
@@ -173,10 +174,9 @@ impl GuestCore {
     }
 
     /// A worker is about to begin with this core, in place of the slot's own.
-    fn install(&self, core: &dyn EventCore, own: Option<Box<dyn EventCore>>) {
-        let (waker, kind) = (core.waker(), core.source_kind());
-        let old = lock(&self.known).replace(Known { waker, kind, own });
-        drop(old);
+    fn install(&self, known: Known) {
+        let old = lock(&self.known).replace(known);
+        debug_assert!(old.is_none(), "the one before was removed");
         // ORDERING: Release pairs with the Acquire in `is_present`. Who unparks the worker learnt of its
         // sleep from the idle set's lock, after this.
         self.present.store(true, Ordering::Release);
@@ -186,8 +186,10 @@ impl GuestCore {
     pub(crate) fn remove(&self) -> Option<Box<dyn EventCore>> {
         // ORDERING: Release, as in `install`.
         self.present.store(false, Ordering::Release);
-        let known = lock(&self.known).take();
-        known.and_then(|known| known.own)
+        let Known { waker, own, .. } = lock(&self.known).take()?;
+        // E4.
+        guard_user_code(|| drop(waker));
+        own
     }
 
     #[inline]
@@ -210,13 +212,15 @@ impl GuestCore {
 }
 
 impl Slot {
-    /// Puts a core of the program's own in place, while nobody occupies the slot.
+    /// Puts a core of the program's own in place, while nobody occupies the slot. If the core panics, nothing has
+    /// changed.
     pub(super) fn install(&self, core: Box<dyn EventCore>) {
+        let (waker, kind) = (core.waker(), core.source_kind());
         let before = self.guest_core.remove();
         let replaced = lock(&self.core).take();
         // If there was a guest core before, the slot's own is with it.
         let own = before.or(replaced);
-        self.guest_core.install(&*core, own);
+        self.guest_core.install(Known { waker, kind, own });
         *lock(&self.core) = Some(core);
     }
 

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::grow::Idleness;
-use super::roster::{Farewell, Obstacle, WorkerId};
+use super::roster::{Farewell, Obstacle, Vacancy, WorkerId};
 use super::shared::{Shared, lock};
 use super::shutdown::TaskInfo;
 use super::worker::Worker;
@@ -206,11 +206,11 @@ impl Shared {
             self.stays(slot, Farewell::Waits);
             return Err(DetachError::KeepsPosts);
         }
+        let _vacancy = Vacancy { shared: self, slot };
         if self.lanes[place.lane].runs_futures() {
             self.empty_wheel(place.info.index);
             self.close_driver(place.info.index);
         }
-        self.free_place(slot);
         Ok(())
     }
 

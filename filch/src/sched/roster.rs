@@ -10,14 +10,16 @@
 //! ```
 //!
 //! Q1. A place changes hands under the lock of the roster; its gate says the same to posters. One that is
-//!     taken is known to nobody: its core is put in place, and its thread started, without the lock.
+//!     taken is known to nobody: its core is put in place, and its thread started, without the lock. It is free
+//!     again if its core panics there.
 //! Q2. A role that has a worker keeps one: the last is not detached. So a task that was posted to a role
 //!     with workers always finds one, and nobody need look again after a push.
 //! Q3. In a runtime that is run by its caller, the first place of the I/O lane is the caller's (*main*), if it is
 //!     taken when the run begins. It is not detached.
 //! Q4. An id names a place and its generation, so it dies with its worker.
 //! Q5. Whether a registered worker is taken back is known before the run begins, which waits for the answer:
-//!     every worker that posts are kept for gets a thread.
+//!     every worker that posts are kept for gets a thread. Who takes it back comes to an end, also where code of
+//!     the program's unwinds (`Vacancy`).
 //!
 //! Not here: threads (`start`), how a worker leaves (`leave`).
 
@@ -325,6 +327,18 @@ pub(super) enum Farewell {
     Waits,
 }
 
+/// A place that is free when this is dropped: in the end, or by a panic on the way.
+pub(super) struct Vacancy<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) slot: usize,
+}
+
+impl Drop for Vacancy<'_> {
+    fn drop(&mut self) {
+        self.shared.free_place(self.slot);
+    }
+}
+
 impl Roster {
     pub(super) fn new(lanes: &[Lane], birth: Birth) -> Self {
         static RUNTIMES: AtomicU32 = AtomicU32::new(1);
@@ -386,10 +400,12 @@ impl Shared {
         };
         inner.places[slot] = Place { standing: Standing::Taken, name, crew, term };
         drop(inner);
+        let vacancy = Vacancy { shared: self, slot };
         let place = &self.slots[slot];
         if let Some(core) = core.or_else(|| self.cores.as_ref().map(|make| make(place.info))) {
             place.install(core);
         }
+        std::mem::forget(vacancy);
         Ok(slot)
     }
 

@@ -120,6 +120,10 @@ impl Shared {
         match lane.idle.notify() {
             Notify::Nobody => {}
             Notify::Wake(id) => self.wake(lane, id),
+            Notify::WakeLate(id) => {
+                self.wake(lane, id);
+                self.saturated(lane);
+            }
             Notify::Saturated => self.saturated(lane),
         }
     }
@@ -146,7 +150,7 @@ impl Shared {
         self.unpark(lane.slot_of(id));
     }
 
-    /// Work has come and every worker of the lane is busy.
+    /// Work has come, and every worker of the lane is busy or comes late.
     #[cold]
     fn saturated(&self, lane: &Lane) {
         self.watch(lane);

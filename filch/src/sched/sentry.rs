@@ -2,7 +2,8 @@
 //!
 //! Y1. The sentry sleeps without a deadline unless the I/O lane is ARMED. It is armed whenever
 //!     something ready may depend on a busy worker: a task in a newest-task slot, a push that
-//!     found everybody awake; or something that will be, a timer in its wheel. It disarms only when nobody is awake (I6)
+//!     found everybody awake, or asleep only who comes late (I8 of `idle`); or something that will be, a timer
+//!     in its wheel. It disarms only when nobody is awake (I6)
 //!     and nobody has run anything for a whole period, so an idle runtime costs nothing, and one whose
 //!     workers sleep for moments only does not wake the sentry after each of them.
 //! Y2. A worker is stuck if its beat is odd and has not moved for a whole period. Its newest-task

@@ -107,8 +107,29 @@ pub(crate) struct Shared {
     /// Threads to join at the end.
     pub(crate) threads: Mutex<Vec<Thread>>,
     pub(crate) slices: Slices,
-    /// What the system refused (levels, affinity), for `describe`.
-    pub(crate) refusals: Mutex<Vec<String>>,
+    /// What the system and the program's cores refused (levels, affinity, threads, sources), for `describe`.
+    pub(crate) refusals: Mutex<Refusals>,
+}
+
+/// How many refusals are kept word for word: some for each worker of a large machine's lane. Guessed.
+const MOST_REFUSALS: usize = 32;
+
+/// The first refusals, which say what is wrong, and how many came after them: a cause that stays may
+/// bring one with each try.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Refusals {
+    pub(crate) first: Vec<String>,
+    pub(crate) more: usize,
+}
+
+impl Refusals {
+    fn note(&mut self, what: String) {
+        if self.first.len() < MOST_REFUSALS {
+            self.first.push(what);
+        } else {
+            self.more += 1;
+        }
+    }
 }
 
 /// How far the end has come.
@@ -215,7 +236,7 @@ impl Shared {
                 script,
                 threads: Mutex::new(Vec::new()),
                 slices: Slices::default(),
-                refusals: Mutex::new(Vec::new()),
+                refusals: Mutex::new(Refusals::default()),
                 pool: Pool::new(),
                 root: Group::root(home, hook),
                 engine,
@@ -343,7 +364,7 @@ impl Shared {
     }
 
     pub(crate) fn refuse(&self, what: String) {
-        lock(&self.refusals).push(what);
+        lock(&self.refusals).note(what);
     }
 }
 

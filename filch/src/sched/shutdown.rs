@@ -5,17 +5,19 @@
 //! Z2. Dropping tasks is cancelling them: workers drop the bodies, so a pinned body is dropped on
 //!     its own thread. The walk is repeated until the root group is finished, because a task that
 //!     was being born during a walk may be missed by it.
+//!     A job that nobody has started is dropped by the walk itself, unless it has children: all workers may be
+//!     inside of jobs, and those may wait until somebody knows that it is gone.
 //! Z3. A report names what had not finished when the time was up.
 
 use std::panic::Location;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-use super::blocking::{Sleeper, wait_for_group};
+use super::blocking::{Sleeper, drop_unstarted, wait_for_group};
 use super::shared::{Phase, Shared};
 use crate::base::sim;
 use crate::task::group::Group;
-use crate::task::header::{RawTask, TaskId, TaskRef};
+use crate::task::header::{Kind, RawTask, TaskId, TaskRef};
 use crate::task::state::{self, State};
 use crate::task::waker::cancel_task;
 
@@ -199,7 +201,13 @@ impl Shared {
         self.for_each_task(|task| {
             // SAFETY: the reference keeps the cell alive.
             unsafe { cancel_task(task.raw()) };
+            let vtable = task.header().vtable;
+            if vtable.kind == Kind::Job && vtable.tree.is_none() {
+                drop_unstarted(task.raw());
+            }
         });
+        // C4: this thread may be nobody's.
+        Group::settle();
     }
 
     /// Visits every task that is alive.

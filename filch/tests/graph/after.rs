@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::Context;
 
 use filch::graph::Milestone;
+use filch::testkit::{self, Sim};
 use filch::{Builder, Handle, Shutdown, scope, spawn_after, wait_all};
 
 /// A grid in which each cell comes after those above and to the left.
@@ -202,6 +203,31 @@ fn an_aborted_runtime_drops_what_waits() {
     });
     runtime.shutdown(Shutdown::Abort);
     opener.join().unwrap();
+}
+
+#[test]
+fn an_aborted_runtime_drops_what_waits_though_who_asked_sleeps_and_no_worker_is_free() {
+    Sim::new().check(0..100, || {
+        let runtime = Builder::new().workers(1).build().unwrap();
+        let gate = Arc::new((testkit::Mutex::new(false), testkit::Condvar::new()));
+        let pass = gate.clone();
+        let slow = runtime.handle().task().spawn_after((), move || {
+            let mut open = pass.0.lock().unwrap();
+            while !*open {
+                open = pass.1.wait(open).unwrap();
+            }
+        });
+        let late = runtime.handle().task().spawn_after(&slow, || unreachable!());
+        let last = runtime.handle().task().spawn_after(&late, || unreachable!());
+        let opener = testkit::spawn_thread(move || {
+            assert!(last.wait_outcome().unwrap_err().is_cancelled());
+            assert!(late.wait_outcome().unwrap_err().is_cancelled());
+            *gate.0.lock().unwrap() = true;
+            gate.1.notify_all();
+        });
+        runtime.shutdown(Shutdown::Abort);
+        opener.join().unwrap();
+    });
 }
 
 #[test]

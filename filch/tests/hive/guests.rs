@@ -8,13 +8,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use std::task::Waker;
+use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use filch::testkit::FakeCore;
 use filch::{
-    Builder, EventCore, EventSource, FdSource, Handle, Interest, NewWorker, PollCore, Pump, Pumped,
-    SourceId, SourceKind, WatchRefusal, worker,
+    Builder, EventCore, EventSource, FdSource, Handle, Interest, IoBackend, NewWorker, PollCore,
+    Pump, Pumped, SourceId, SourceKind, WatchRefusal, worker,
 };
 
 use crate::support::{Drops, Gate, PATIENCE, occupy, receive, until, watched};
@@ -290,6 +290,29 @@ fn a_watcher_whose_source_the_core_panics_at_is_stopped() {
 }
 
 #[test]
+fn refusals_without_end_are_kept_as_the_first_few_and_a_count() {
+    watched(|| {
+        let hive = Builder::new().hive().unwrap();
+        let ui = hive.attach(NewWorker::io().event_core(Choosy(FakeCore::new()))).unwrap();
+        let watcher = hive.watch(ui, Anything).unwrap();
+        let handle = hive.handle();
+        let thread = std::thread::spawn(move || drop(hive.run().unwrap()));
+        let mut before = handle.describe();
+        for round in 1..=100 {
+            until(|| !watcher.is_started());
+            let now = handle.describe();
+            assert_eq!(now.refusals.len() + now.more_refusals, round);
+            assert!(now.refusals.len() <= 32 && now.refusals.starts_with(&before.refusals));
+            before = now;
+            watcher.start().unwrap();
+        }
+        assert!(before.to_string().contains("refused: 68 more"), "{before}");
+        handle.request_stop();
+        thread.join().unwrap();
+    });
+}
+
+#[test]
 fn a_source_for_a_runtime_that_has_ended_is_handed_back() {
     watched(|| {
         let hive = Builder::new().hive().unwrap();
@@ -299,5 +322,131 @@ fn a_source_for_a_runtime_that_has_ended_is_handed_back() {
         hive.run().unwrap();
         let refused = handle.watch(ui, Anything).unwrap_err();
         assert!(matches!(refused.reason, WatchRefusal::Worker(_)), "{refused}");
+    });
+}
+
+/// A core whose waker panics when it is dropped.
+struct Sour(FakeCore);
+
+struct SourWaker(Waker);
+
+impl Wake for SourWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.wake_by_ref();
+    }
+}
+
+impl Drop for SourWaker {
+    fn drop(&mut self) {
+        panic!("in the drop of a core's waker");
+    }
+}
+
+impl EventCore for Sour {
+    fn poll(&mut self) -> usize {
+        self.0.poll()
+    }
+
+    fn park(&mut self, timeout: Option<Duration>) {
+        self.0.park(timeout);
+    }
+
+    fn waker(&self) -> Waker {
+        Waker::from(Arc::new(SourWaker(self.0.waker())))
+    }
+}
+
+fn sour() -> NewWorker {
+    NewWorker::io().event_core(Sour(FakeCore::new()))
+}
+
+#[test]
+fn a_registered_worker_whose_cores_waker_panics_is_taken_back() {
+    watched(|| {
+        let hive = Builder::new().io_workers(1).attachable_workers(1).hive().unwrap();
+        let id = hive.attach(sour()).unwrap();
+        hive.detach(id).wait().unwrap();
+        assert_eq!(hive.workers().len(), 1);
+        let (next, handle) = (hive.attach(NewWorker::io()).unwrap(), hive.handle());
+        hive.post_to(next, move || handle.request_stop()).unwrap();
+        hive.run().unwrap();
+    });
+}
+
+#[test]
+fn a_worker_whose_cores_waker_panics_leaves() {
+    watched(|| {
+        let hive = Builder::new().io_workers(1).attachable_workers(1).hive().unwrap();
+        let (id, handle) = (hive.attach(sour()).unwrap(), hive.handle());
+        let thread = std::thread::spawn(move || drop(hive.run().unwrap()));
+        let (gate, (send, asked)) = (Gate::default(), mpsc::channel());
+        // It asks itself, once nobody else has its waker.
+        let (pass, own) = (gate.clone(), handle.clone());
+        let ask = move || {
+            pass.pass();
+            send.send(own.detach(id)).unwrap();
+        };
+        handle.post_to(id, ask).unwrap();
+        gate.open();
+        receive(&asked).wait().unwrap();
+        let (next, stop) = (handle.attach(NewWorker::io()).unwrap(), handle.clone());
+        handle.post_to(next, move || stop.request_stop()).unwrap();
+        thread.join().unwrap();
+    });
+}
+
+/// Panics when it is woken.
+struct Grumpy;
+
+impl Wake for Grumpy {
+    fn wake(self: Arc<Self>) {
+        panic!("in the wake of who waits for a socket");
+    }
+}
+
+#[test]
+fn a_registered_worker_whose_sockets_nobody_takes_is_taken_back_though_who_waits_panics() {
+    watched(|| {
+        let hive = Builder::new().io_backend(IoBackend::Epoll).hive().unwrap();
+        hive.attach(NewWorker::io().event_core(FakeCore::new())).unwrap();
+        let id = hive.attach(NewWorker::io()).unwrap();
+        let handle = hive.handle();
+        hive.block_on(async {
+            let listener = filch::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let mut accept = std::pin::pin!(listener.accept());
+            let waker = Waker::from(Arc::new(Grumpy));
+            assert!(accept.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            handle.detach(id).wait().unwrap();
+        });
+        assert_eq!(hive.workers().len(), 1);
+        hive.request_stop();
+        hive.run().unwrap();
+    });
+}
+
+/// A core without a waker.
+struct Mute;
+
+impl EventCore for Mute {
+    fn poll(&mut self) -> usize {
+        0
+    }
+
+    fn park(&mut self, _: Option<Duration>) {}
+
+    fn waker(&self) -> Waker {
+        panic!("when a core is asked for its waker")
+    }
+}
+
+#[test]
+fn an_attachment_that_panics_leaves_its_place_as_it_was() {
+    watched(|| {
+        let hive = Builder::new().io_workers(1).attachable_workers(1).hive().unwrap();
+        let mute = || hive.attach(NewWorker::io().event_core(Mute));
+        assert!(catch_unwind(AssertUnwindSafe(mute)).is_err());
+        let (next, handle) = (hive.attach(NewWorker::io()).unwrap(), hive.handle());
+        hive.post_to(next, move || handle.request_stop()).unwrap();
+        hive.run().unwrap();
     });
 }

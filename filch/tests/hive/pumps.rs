@@ -432,3 +432,20 @@ fn delayed_posts_for_anybody_need_no_frame() {
         drop(pump);
     });
 }
+
+#[test]
+fn a_worker_that_waits_for_a_post_is_replaced_though_no_frame_comes() {
+    Sim::new().check(0..200, || {
+        let hive = Builder::new().io_workers(2).io_spares(1).hive().unwrap();
+        let other = hive.workers()[1].id;
+        let (pump, _) = counted(hive);
+        let (open, gate) = filch::sync::oneshot::channel();
+        let (end, ended) = filch::sync::oneshot::channel();
+        let wait = move || end.send(gate.blocking_recv().unwrap()).unwrap();
+        pump.handle().post_to(other, wait).unwrap();
+        // The pump rests, and nobody pumps it.
+        pump.handle().post(move || open.send(7).unwrap()).unwrap();
+        assert_eq!(ended.blocking_recv().unwrap(), 7);
+        drop(pump);
+    });
+}
