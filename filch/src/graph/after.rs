@@ -20,8 +20,8 @@ use crate::spawn::{self, TaskBuilder, create_waiting, reject};
 use crate::task::body::Body;
 use crate::task::header::{Kind, RawTask, TaskId, TaskRef};
 use crate::task::join::{JoinError, JoinHandle, Outcome};
-use crate::task::state::{Fate, Wake};
-use crate::task::waker::cancel_task;
+use crate::task::state::Fate;
+use crate::task::waker::{begin_task, cancel_task};
 use crate::wait::Waitable;
 
 /// Spawns a closure on the job lane, into the current group, that begins when all of `dependencies` have ended.
@@ -174,25 +174,11 @@ impl Drop for Tying<'_> {
 
 /// All that the task comes after has ended.
 fn fire(task: &TaskRef, fate: Fate) {
-    if fate == Fate::Failed {
+    match fate {
         // SAFETY: the reference keeps the cell alive.
-        unsafe { cancel_task(task.raw()) };
-        return;
-    }
-    let header = task.header();
-    // It may have been cancelled before.
-    if header.state.wake() == Wake::Nothing {
-        return;
-    }
-    // SAFETY: we won QUEUED, so it is not DONE before its entry is pushed (W2 of `task/waker`, T10 of `task/state`).
-    let group = unsafe { header.group() };
-    let tracked = group.is_tracked().then(|| group.to_ref());
-    // SAFETY: we won the right to push the entry.
-    unsafe { group.home().schedule(task.raw()) };
-    header.state.may_be_claimed();
-    if let Some(group) = tracked {
-        // SAFETY: the reference keeps the cell alive.
-        unsafe { group.enlist(task.raw()) };
+        Fate::Done => unsafe { begin_task(task.raw()) },
+        // SAFETY: as above.
+        Fate::Failed => unsafe { cancel_task(task.raw()) },
     }
 }
 

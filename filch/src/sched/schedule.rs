@@ -48,7 +48,46 @@ pub(crate) unsafe fn from_anywhere(shared: *const (), task: RawTask) {
     shared.inject(task);
 }
 
+/// `Home::begin`: from any thread.
+///
+/// # Safety
+/// As for [`from_anywhere`]; the task is a job that waited, and the caller keeps its cell alive.
+pub(crate) unsafe fn begin_from_anywhere(shared: *const (), task: RawTask) {
+    let shared: *const Shared = shared.cast();
+    // SAFETY: the worker of this thread lives as long as its loop, which we are inside of.
+    if let Some(worker) = unsafe { Worker::of_runtime(shared) } {
+        worker.shared().begin_job(Some(worker), task);
+        return;
+    }
+    // D2.
+    // SAFETY: alive at the call.
+    let shared = unsafe { Shared::to_arc(shared) };
+    shared.begin_job(None, task);
+}
+
 impl Shared {
+    /// Queues a job that waited, whose cell the caller keeps alive, on the thread of `worker` if that is one. It can be claimed
+    /// before anybody is woken for it, since a waker may be the user's code (T11 of `task/state`).
+    fn begin_job(&self, worker: Option<&Worker>, task: RawTask) {
+        // SAFETY: by the caller's promise.
+        let header = unsafe { task.header() };
+        let lane = self.lane_of(Kind::Job);
+        let normal = header.state.priority() == Priority::Normal;
+        match worker.filter(|worker| normal && worker.runs_jobs()) {
+            Some(worker) => {
+                debug_assert!(std::ptr::eq(worker.lane(), lane));
+                // SAFETY: S3, we are the owner.
+                unsafe { worker.slot().deque.push(task.0) };
+            }
+            None => lane.push(header, task),
+        }
+        header.state.may_be_claimed();
+        self.notify(lane);
+        if worker.is_none() {
+            self.grow_with_load(lane);
+        }
+    }
+
     /// Queues a ready task where any thread may, and wakes whom it takes.
     pub(crate) fn inject(&self, task: RawTask) {
         // SAFETY: the caller may push the entry, so the task is not DONE.
@@ -63,9 +102,7 @@ impl Shared {
             return self.push_blocking(task);
         }
         let lane = self.lane_of(kind);
-        let hint = context::with(|cx| cx.number());
-        // SAFETY: the entry is pushed once, and the task lives until it is popped (T4).
-        unsafe { lane.queue(header.state.priority()).push(task.0, hint) };
+        lane.push(header, task);
         self.notify(lane);
         self.grow_with_load(lane);
     }
@@ -171,6 +208,13 @@ impl Lane {
     /// Whether the lane runs async tasks, whose workers the sentry watches.
     pub(crate) fn runs_futures(&self) -> bool {
         self.role != Role::Compute
+    }
+
+    /// Pushes the entry of `task`, which is the caller's to push, where any thread may.
+    fn push(&self, header: &Header, task: RawTask) {
+        let hint = context::with(|cx| cx.number());
+        // SAFETY: the entry is pushed once, and the task lives until it is popped (T4).
+        unsafe { self.queue(header.state.priority()).push(task.0, hint) };
     }
 
     fn queue(&self, priority: Priority) -> &crate::queue::injector::Injector<Header> {

@@ -214,7 +214,11 @@ impl Shared {
         let lanes = plan_lanes(&config, birth);
         let hook = panic_hook(&hooks);
         let shared = Arc::new_cyclic(|me: &Weak<Self>| {
-            let home = Home { shared: me.as_ptr().cast(), schedule: schedule::from_anywhere };
+            let home = Home {
+                shared: me.as_ptr().cast(),
+                schedule: schedule::from_anywhere,
+                begin: schedule::begin_from_anywhere,
+            };
             let engine =
                 drive::make_engine(&config, &lanes[0], cores.as_ref(), me.clone(), offload);
             let slots = make_slots(&config, &lanes, |lane, info| match &cores {

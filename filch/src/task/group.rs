@@ -31,7 +31,7 @@ use super::context;
 use super::count::Count;
 use super::header::{Header, Kind, RawTask, TaskId, TaskRef};
 use super::job;
-use super::waker::cancel_task;
+use super::waker::{cancel_queued, cancel_task};
 use crate::base::shim::{AtomicBool, Mutex, MutexGuard, Ordering};
 
 /// The payload of a panic.
@@ -62,6 +62,8 @@ pub(crate) struct Home {
     pub(crate) shared: *const (),
     /// Pushes the entry that the caller has the right to push, and wakes whom it takes.
     pub(crate) schedule: unsafe fn(*const (), RawTask),
+    /// As `schedule`, of a job that waited: lets it be claimed before it wakes anybody (T11).
+    pub(crate) begin: unsafe fn(*const (), RawTask),
 }
 
 impl Home {
@@ -71,6 +73,13 @@ impl Home {
     pub(crate) unsafe fn schedule(self, task: RawTask) {
         // SAFETY: the task is not DONE, so it holds a unit: the runtime is there.
         unsafe { (self.schedule)(self.shared, task) }
+    }
+
+    /// # Safety
+    /// The caller has just won QUEUED for `task`, a job that waited (T10), and keeps its cell alive.
+    pub(crate) unsafe fn begin(self, task: RawTask) {
+        // SAFETY: the task is not DONE, so it holds a unit: the runtime is there.
+        unsafe { (self.begin)(self.shared, task) }
     }
 }
 
@@ -143,7 +152,8 @@ impl Group {
         unsafe fn never(_: *const (), _: RawTask) {
             unreachable!("a task of no runtime is never queued");
         }
-        Self::root(Home { shared: std::ptr::null(), schedule: never }, Arc::new(drop))
+        let home = Home { shared: std::ptr::null(), schedule: never, begin: never };
+        Self::root(home, Arc::new(drop))
     }
 
     /// A group inside `parent`; `None` if `parent` is finished.
@@ -395,21 +405,24 @@ impl Group {
         }
     }
 
-    /// Lists a new task in a tracked group; if the group is cancelled, so is the task.
+    /// Lists a task that is queued, and whose entry the caller is about to push, in a tracked group; if the group is cancelled,
+    /// so is the task.
     ///
     /// # Safety
     /// The cell of `task` is alive.
     pub(crate) unsafe fn enlist(&self, task: RawTask) {
         // SAFETY: by the caller's promise.
-        let kind = unsafe { task.header() }.vtable.kind;
-        let list: fn(&mut Members) -> &mut Vec<TaskRef> = match kind {
+        let header = unsafe { task.header() };
+        let list: fn(&mut Members) -> &mut Vec<TaskRef> = match header.vtable.kind {
             Kind::Job => |members| &mut members.jobs,
             Kind::Future | Kind::Pinned | Kind::Posted | Kind::Blocking => {
                 |members| &mut members.tasks
             }
         };
         // SAFETY: by the caller's promise.
-        unsafe { self.enlist_in(task, list) };
+        if unsafe { self.enlist_in(task, list) } == Enlisted::Cancelled {
+            cancel_queued(header);
+        }
     }
 
     /// Lists a job that is not queued yet. Once it is, `enlist` lists it for those who help.
@@ -418,24 +431,30 @@ impl Group {
     /// The cell of `task` is alive.
     pub(crate) unsafe fn enlist_waiting(&self, task: RawTask) {
         // SAFETY: by the caller's promise.
-        unsafe { self.enlist_in(task, |members| &mut members.tasks) };
+        let enlisted = unsafe { self.enlist_in(task, |members| &mut members.tasks) };
+        if enlisted == Enlisted::Cancelled {
+            // SAFETY: by the caller's promise.
+            unsafe { cancel_task(task) };
+        }
     }
 
     /// # Safety
     /// The cell of `task` is alive.
-    unsafe fn enlist_in(&self, task: RawTask, list: fn(&mut Members) -> &mut Vec<TaskRef>) {
-        let Some(members) = &self.members else { return };
+    unsafe fn enlist_in(
+        &self,
+        task: RawTask,
+        list: fn(&mut Members) -> &mut Vec<TaskRef>,
+    ) -> Enlisted {
+        let Some(members) = &self.members else { return Enlisted::Alive };
         // SAFETY: by the caller's promise.
         let member = unsafe { TaskRef::new(task) };
         let mut members = lock(members);
         members.sweep();
         list(&mut members).push(member);
         // ORDERING: Relaxed, the lock orders it with `cancel`.
-        let cancelled = self.cancelled.load(Ordering::Relaxed);
-        drop(members);
-        if cancelled {
-            // SAFETY: by the caller's promise.
-            unsafe { cancel_task(task) };
+        match self.cancelled.load(Ordering::Relaxed) {
+            true => Enlisted::Cancelled,
+            false => Enlisted::Alive,
         }
     }
 
@@ -455,12 +474,7 @@ impl Group {
 
     fn cancel_members(&self) -> Vec<GroupRef> {
         let Some(members) = &self.members else { return Vec::new() };
-        let cancel = |task: &TaskRef| {
-            if !task.header().state.is_detached() {
-                // SAFETY: the reference keeps the cell alive.
-                unsafe { cancel_task(task.raw()) };
-            }
-        };
+        let is_ours = |task: &&TaskRef| !task.header().state.is_detached();
         let (tasks, groups) = {
             let mut members = lock(members);
             // ORDERING: Relaxed, the lock orders it with `enlist` and `inside`.
@@ -468,10 +482,13 @@ impl Group {
             // Jobs stay on the list: one that is queued still has to be dropped by somebody, and
             // that may be whoever waits. Nothing is pushed for it under the lock, because a job is
             // queued, running or done.
-            members.jobs.iter().for_each(cancel);
+            members.jobs.iter().filter(is_ours).for_each(|job| cancel_queued(job.header()));
             (take(&mut members.tasks), take(&mut members.groups))
         };
-        tasks.iter().for_each(cancel);
+        for task in tasks.iter().filter(is_ours) {
+            // SAFETY: the reference keeps the cell alive.
+            unsafe { cancel_task(task.raw()) };
+        }
         groups
     }
 
@@ -484,6 +501,15 @@ impl Group {
     pub(crate) fn newest_job(&self) -> Option<TaskRef> {
         lock(self.members.as_ref()?).jobs.pop()
     }
+}
+
+/// What a list says to a new member.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+enum Enlisted {
+    Alive,
+    /// The group was cancelled before: cancel the member too.
+    Cancelled,
 }
 
 /// Whether a group lists its members (G4).

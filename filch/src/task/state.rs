@@ -38,13 +38,16 @@
 //!     RUNNING: called on the stack of who has its only reference.
 //! T9. HANDLE, of a job with children, is set by the first clone of its handle and by a launch whose
 //!     caller keeps its own. While it is clear, lists and walks alone refer to a job that was launched.
-//! T10. APART: a job that was born waiting, whose entry is in no queue yet. Nobody claims it, so whoever has won QUEUED may push its
-//!     entry before it can be DONE, as with a future; who holds a reference then lets it be claimed (`may_be_claimed`).
+//! T10. APART: a job that was born waiting, whose entry is in no queue yet. Nobody claims it, so whoever has won QUEUED may list it and
+//!     push its entry before it can be DONE, as with a future, and then lets it be claimed (`may_be_claimed`).
+//! T11. With QUEUED, APART lasts for a few instructions of whoever has won QUEUED, without a lock that another thread holds for long and
+//!     without the user's code. So who claims the job or has cancelled it waits for their end (`let_push`) rather than miss it: when a
+//!     cancel has returned, whoever waits can claim the job, unless somebody has started it.
 //!
 //! Not here: what only jobs with children go through (`fresh`), what the bits protect (`header`,
 //! `body`), where an entry goes (`sched`).
 
-use crate::base::shim::{AtomicU64, Ordering};
+use crate::base::shim::{AtomicU64, Ordering, yield_now};
 
 mod fresh;
 
@@ -333,14 +336,14 @@ impl State {
         }
     }
 
-    /// Claims a job that no worker has started; its queue entry becomes a tombstone (T4).
+    /// Claims a job that is queued and that no worker has started; its queue entry becomes a tombstone (T4).
     pub(crate) fn claim(&self) -> Option<Start> {
-        // ORDERING: Relaxed, only a guess for the exchange below.
-        let mut word = self.0.load(Ordering::Relaxed);
+        let mut word = self.let_push();
         loop {
-            if word & (QUEUED | RUNNING | DONE | APART) != QUEUED {
+            if word & (QUEUED | RUNNING | DONE) != QUEUED {
                 return None;
             }
+            debug_assert!(word & APART == 0, "T10: nobody sets it again, {word:#x}");
             let next = (word ^ (QUEUED | RUNNING)) | CLAIMED;
             // ORDERING: Acquire pairs with the Release in `publish`: the closure is seen whole.
             // Exclusive against `start` by the exchange. Model: loom_claim_vs_start.
@@ -357,10 +360,25 @@ impl State {
         }
     }
 
+    /// While another thread is about to push the entry of a job that waited, lets it do so (T11).
+    ///
+    /// Not for that thread itself.
+    pub(crate) fn let_push(&self) -> u64 {
+        loop {
+            // ORDERING: Acquire pairs with the Release in `may_be_claimed`: who looks for the job finds it in its group's list.
+            // Model: loom_who_helps_finds_what_was_cancelled.
+            let word = self.0.load(Ordering::Acquire);
+            if word & (QUEUED | RUNNING | DONE | APART) != QUEUED | APART {
+                return word;
+            }
+            yield_now();
+        }
+    }
+
     /// The entry of a job that waited has been pushed: from now on it can be claimed (T10).
     pub(crate) fn may_be_claimed(&self) {
-        // ORDERING: Release pairs with the Acquire in `claim`: what the pusher did with group and runtime is over before
-        // the claimer ends the task, and perhaps both. Model: loom_wake_of_a_waiting_job_vs_claim.
+        // ORDERING: Release pairs with the Acquire in `claim` and `let_push`: what the pusher did with group and runtime is over
+        // before the claimer ends the task, and perhaps both. Model: loom_wake_of_a_waiting_job_vs_claim.
         let before = self.0.fetch_and(!APART, Ordering::Release);
         debug_assert!(before & APART != 0 && before & REFS != 0, "{before:#x}");
     }

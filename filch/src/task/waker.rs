@@ -3,6 +3,8 @@
 //! W1. A waker owns one reference, so the cell is there; nothing else of the task need be.
 //! W2. Only a wake that wins QUEUED goes on to the runtime, and until its entry is pushed the
 //!     task is not DONE (T3; T10 for a job that waits), so the group and its runtime are there too (H3).
+//! W3. A job that waits has no waker and is not detached. It is queued by `begin_task` or `cancel_task`, which list it for those who
+//!     help before its entry is pushed: once it can be claimed, whoever waits for it or for its group finds it.
 //!
 //! Not here: where the woken task goes (`sched/schedule.rs`, through `group::Home`).
 
@@ -53,13 +55,56 @@ pub(crate) unsafe fn wake_task(task: RawTask) {
 /// The caller keeps the cell alive.
 pub(crate) unsafe fn cancel_task(task: RawTask) {
     // SAFETY: by the caller's promise.
-    let asked = unsafe { ask(task, State::cancel) };
+    let header = unsafe { task.header() };
+    if header.vtable.kind != Kind::Job {
+        // SAFETY: by the caller's promise.
+        let _ = unsafe { ask(task, State::cancel) };
+        return;
+    }
+    match header.state.cancel() {
+        // SAFETY: we won QUEUED. It waited: who waits for it may drop it now, if no worker is free to.
+        Wake::Schedule => unsafe { queue_waiting(task) },
+        // T11: as above, also if somebody else has won QUEUED just now.
+        Wake::Nothing => _ = header.state.let_push(),
+    }
+}
+
+/// Has the body dropped instead of run, of a task that is queued, running or done: there is nothing to push. Also for who is
+/// about to push its entry (T11).
+pub(crate) fn cancel_queued(header: &Header) {
+    let asked = header.state.cancel();
+    debug_assert_eq!(asked, Wake::Nothing, "{:?} was not queued", header.id);
+}
+
+/// Has a job that waits begin, unless it was cancelled before.
+///
+/// # Safety
+/// The caller keeps the cell alive.
+pub(crate) unsafe fn begin_task(task: RawTask) {
     // SAFETY: by the caller's promise.
     let header = unsafe { task.header() };
-    if asked == Wake::Schedule && header.vtable.kind == Kind::Job {
-        // T10: it waited. Who waits for it may drop it now, if no worker is free to.
-        header.state.may_be_claimed();
+    debug_assert_eq!(header.vtable.kind, Kind::Job);
+    if header.state.wake() == Wake::Schedule {
+        // SAFETY: we won QUEUED.
+        unsafe { queue_waiting(task) };
     }
+}
+
+/// Queues a job that waited (W3).
+///
+/// # Safety
+/// The caller keeps the cell alive and has just won QUEUED.
+unsafe fn queue_waiting(task: RawTask) {
+    // SAFETY: by the caller's promise.
+    let header = unsafe { task.header() };
+    // SAFETY: W2.
+    let group = unsafe { header.group() };
+    if group.is_tracked() {
+        // SAFETY: by the caller's promise.
+        unsafe { group.enlist(task) };
+    }
+    // SAFETY: W2, and we won the right to push the entry.
+    unsafe { group.home().begin(task) };
 }
 
 /// Has the task moved to the runtime's own group before it next runs.
@@ -81,6 +126,12 @@ unsafe fn ask(task: RawTask, request: impl FnOnce(&State) -> Wake) -> Wake {
     let header = unsafe { task.header() };
     let asked = request(&header.state);
     if asked == Wake::Schedule {
+        debug_assert_ne!(
+            header.vtable.kind,
+            Kind::Job,
+            "W3: {:?} would begin too early",
+            header.id
+        );
         // SAFETY: W2.
         let home = unsafe { header.group() }.home();
         // SAFETY: W2, and we won the right to push the entry.

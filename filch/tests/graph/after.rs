@@ -10,6 +10,8 @@ use filch::graph::Milestone;
 use filch::testkit::{self, Sim};
 use filch::{Builder, Handle, Shutdown, scope, spawn_after, wait_all};
 
+mod alone;
+
 /// A grid in which each cell comes after those above and to the left.
 fn wavefront(side: usize) -> usize {
     let cells: Arc<Vec<AtomicUsize>> = Arc::new((0..side * side).map(|_| 0.into()).collect());

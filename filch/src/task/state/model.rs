@@ -5,6 +5,8 @@ use loom::sync::Arc;
 use loom::sync::atomic::AtomicUsize;
 use loom::thread;
 
+mod waiting;
+
 fn task() -> Arc<State> {
     Arc::new(State::new(State::initial(Priority::Normal, 0)))
 }
@@ -100,36 +102,6 @@ fn loom_claim_vs_start() {
         }
         assert_eq!(ran + worker_ran, 1, "ran exactly once");
         assert_eq!(freed + worker_freed, 1, "freed exactly once");
-    });
-}
-
-/// A job that waits is woken, and claimed by its handle as soon as that may: until its entry is pushed its group is there (T10).
-#[test]
-fn loom_wake_of_a_waiting_job_vs_claim() {
-    loom::model(|| {
-        let state = Arc::new(State::new(State::waiting(Priority::Normal, 0)));
-        // What the task's unit keeps: its group and its runtime.
-        let kept = Arc::new(AtomicUsize::new(1));
-        let waker = {
-            let (state, kept) = (state.clone(), kept.clone());
-            thread::spawn(move || {
-                assert_eq!(state.wake(), Wake::Schedule);
-                assert_eq!(kept.load(Ordering::Relaxed), 1, "T10");
-                state.may_be_claimed();
-            })
-        };
-        // Not a load first: the checker would see no reason to let the other thread begin.
-        state.add_ref();
-        let claimed = state.claim().is_some();
-        if claimed {
-            assert!(!state.finish().expect("the handle lives").last);
-            kept.store(0, Ordering::Relaxed);
-        }
-        waker.join().unwrap();
-        match state.start() {
-            Start::Tombstone => assert!(claimed),
-            start => assert_eq!((start, claimed), (Start::Run, false)),
-        }
     });
 }
 
