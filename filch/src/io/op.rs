@@ -18,9 +18,9 @@ use std::task::{Context, Poll};
 use super::descriptor::Descriptor;
 use super::driver::Cancel;
 use super::engine::{Engine, Ticket};
-use super::readiness::Direction;
 use super::request::Request;
 use super::slots::{Completion, Late, Polled};
+use super::waiters::{Awaited, WaitId, Waiter};
 
 /// How often an operation is started again on a driver that stays (P4). Guessed: a signal that comes at
 /// the wrong moment does so once in ten thousand operations.
@@ -58,8 +58,8 @@ pub(crate) struct Op<'e, T: Operation> {
     stage: Stage,
     /// How often it was given up by a driver that stays (P4).
     given_up: u8,
-    /// The readiness that it has waited for last, if any.
-    waits: Option<Direction>,
+    /// Under which it waits for readiness, if it does.
+    waits: Option<WaitId>,
     /// `None` once it is over.
     work: Option<T>,
 }
@@ -105,11 +105,11 @@ impl<'e, T: Operation> Op<'e, T> {
         }
     }
 
-    /// Takes its waker off the descriptor, as far as that is possible (D5 of `readiness`).
+    /// Takes its waker off the descriptor.
     fn waits_no_more(&mut self) {
         let descriptor = self.work.as_ref().and_then(Operation::descriptor);
-        if let (Some(direction), Some(descriptor)) = (self.waits.take(), descriptor) {
-            descriptor.give_up(direction);
+        if let (Some(id), Some(descriptor)) = (self.waits.take(), descriptor) {
+            descriptor.give_up(id);
         }
     }
 
@@ -134,9 +134,11 @@ impl<'e, T: Operation> Op<'e, T> {
         if let (Some(descriptor), Some(direction)) = (work.descriptor(), request.direction())
             && descriptor.tells_readiness()
         {
+            let id = self.waits.take().unwrap_or_else(WaitId::fresh);
+            let who = Waiter { waker: cx.waker(), id: Some(id) };
             // SAFETY: the operation keeps what the request points to during the call.
-            let poll = unsafe { descriptor.poll_call(&request, direction, cx) };
-            self.waits = poll.is_pending().then_some(direction);
+            let poll = unsafe { descriptor.poll_call(&request, direction, who) };
+            self.waits = poll.is_pending().then_some(id);
             return poll;
         }
         // SAFETY: P2.

@@ -10,12 +10,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use super::read::{Found, MOST};
+use super::read::{Found, MOST, ReadSide};
 use super::socket::{Inner, Socket};
 use crate::io::descriptor::Descriptor;
 use crate::io::op::{Op, Operation};
 use crate::io::request::Request;
 use crate::io::slots::{Completion, Late};
+use crate::io::waiters::Waits;
 use crate::io::{Chunk, IoBufMut};
 use crate::task::budget::poll_counted;
 
@@ -99,8 +100,8 @@ pub struct Read<'a, B: IoBufMut + Unpin> {
     /// Bytes read so far.
     filled: usize,
     cancelled: bool,
-    /// Whether it has found nothing yet, without a receive in flight.
-    waits: bool,
+    /// For what can be had without a receive in flight.
+    waits: Waits<'a, ReadSide>,
     stage: Stage<'a, B>,
 }
 
@@ -114,7 +115,8 @@ enum Stage<'a, B: IoBufMut + Unpin> {
 impl<'a, B: IoBufMut + Unpin> Read<'a, B> {
     pub(super) fn new(socket: &'a Socket, buf: B, extent: Extent) -> Self {
         let stage = Stage::Start(buf);
-        Self { socket, extent, filled: 0, cancelled: false, waits: false, stage }
+        let waits = Waits::at(&socket.reads);
+        Self { socket, extent, filled: 0, cancelled: false, waits, stage }
     }
 
     /// Ends the read early: what came before is its result, else an error, and the buffer comes back
@@ -177,9 +179,8 @@ impl<'a, B: IoBufMut + Unpin> Read<'a, B> {
     /// What can be had without a receive in flight: of stash and stream, or by a call where the kernel
     /// tells readiness only.
     fn poll_start(&mut self, cx: &Context<'_>, buf: &mut B) -> Poll<Found<usize>> {
-        let reads = &self.socket.reads;
         let calls = self.socket.descriptor.tells_readiness();
-        if reads.is_plain() && !calls {
+        if self.socket.reads.is_plain() && !calls {
             return Poll::Ready(Found::Nothing);
         }
         let room = buf.bytes_total() - self.filled;
@@ -187,10 +188,12 @@ impl<'a, B: IoBufMut + Unpin> Read<'a, B> {
         let first = unsafe { buf.as_mut_ptr().add(self.filled) };
         // SAFETY: the rest of the buffer may be written, and nobody else reaches it now.
         let into = unsafe { std::slice::from_raw_parts_mut(first.cast(), room) };
-        if calls {
-            return reads.poll_read(cx, into).map(Found::Bytes);
-        }
-        reads.poll_copy(cx, into)
+        self.waits.poll(cx, |reads, who| {
+            if calls {
+                return reads.poll_read(who, into).map(Found::Bytes);
+            }
+            reads.poll_copy(who, into)
+        })
     }
 }
 
@@ -215,9 +218,7 @@ impl<B: IoBufMut + Unpin> Read<'_, B> {
                     if buf.bytes_total() == 0 {
                         return this.over(Ok(0), buf);
                     }
-                    let poll = this.poll_start(cx, &mut buf);
-                    this.waits = poll.is_pending();
-                    let count = match poll {
+                    let count = match this.poll_start(cx, &mut buf) {
                         Poll::Pending => {
                             this.stage = Stage::Start(buf);
                             return Poll::Pending;
@@ -261,9 +262,6 @@ impl<B: IoBufMut + Unpin> Read<'_, B> {
 impl<B: IoBufMut + Unpin> Drop for Read<'_, B> {
     /// What a read of all has got so far is for the next read (R1). A receive in flight sees to its own.
     fn drop(&mut self) {
-        if self.waits {
-            self.socket.reads.give_up();
-        }
         if self.filled == 0 {
             return;
         }
@@ -283,15 +281,11 @@ impl<B: IoBufMut + Unpin> Drop for Read<'_, B> {
 
 /// The next chunk; see [`TcpStream::recv`](super::TcpStream::recv).
 #[must_use = "futures do nothing unless awaited"]
-pub struct Recv<'a> {
-    socket: &'a Socket,
-    /// Whether it has found nothing yet.
-    waits: bool,
-}
+pub struct Recv<'a>(Waits<'a, ReadSide>);
 
 impl<'a> Recv<'a> {
     pub(super) fn new(socket: &'a Socket) -> Self {
-        Self { socket, waits: false }
+        Self(Waits::at(&socket.reads))
     }
 }
 
@@ -299,18 +293,9 @@ impl Future for Recv<'_> {
     type Output = io::Result<Option<Chunk>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let poll = poll_counted(cx, |cx| self.socket.reads.poll_recv(cx));
-        self.waits = poll.is_pending();
-        let chunk = ready!(poll)?;
+        let poll = |cx: &mut Context<'_>| self.0.poll(cx, |reads, who| reads.poll_recv(who));
+        let chunk = ready!(poll_counted(cx, poll))?;
         Poll::Ready(Ok(Some(chunk).filter(|chunk| !chunk.is_empty())))
-    }
-}
-
-impl Drop for Recv<'_> {
-    fn drop(&mut self) {
-        if self.waits {
-            self.socket.reads.give_up();
-        }
     }
 }
 

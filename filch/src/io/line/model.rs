@@ -1,13 +1,14 @@
 //! Who comes to a line or a gate just when it becomes free finds it so, or is woken.
 
 use std::sync::atomic::{AtomicUsize as Count, Ordering::Relaxed as AnyOrder};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Poll, Wake, Waker};
 
 use loom::sync::Arc;
 use loom::thread;
 
 use super::{Gate, Line};
 use crate::base::shim::UnsafeCell;
+use crate::io::waiters::Waiter;
 
 /// Counts its wakes; no part of what is modelled.
 #[derive(Default)]
@@ -42,7 +43,7 @@ impl Guarded {
 }
 
 /// One who has begun ends while another comes.
-fn meets(ends: fn(&Guarded), comes: fn(&Guarded, &Context<'_>) -> Poll<()>) {
+fn meets(ends: fn(&Guarded), comes: fn(&Guarded, Waiter<'_>) -> Poll<()>) {
     loom::model(move || {
         let guarded =
             Arc::new(Guarded { line: Line::new(), gate: Gate::new(), cell: UnsafeCell::new(0) });
@@ -55,15 +56,15 @@ fn meets(ends: fn(&Guarded), comes: fn(&Guarded, &Context<'_>) -> Poll<()>) {
         });
         let wakes = std::sync::Arc::new(Wakes::default());
         let waker = Waker::from(wakes.clone());
-        let cx = Context::from_waker(&waker);
-        let first = comes(&guarded, &cx);
+        let who = Waiter { waker: &waker, id: None };
+        let first = comes(&guarded, who);
         if first.is_ready() {
             assert_eq!(guarded.touch(), 2);
         }
         thread.join().unwrap();
         if first.is_pending() {
             assert_eq!(wakes.0.load(AnyOrder), 1, "who waits is woken");
-            assert!(comes(&guarded, &cx).is_ready());
+            assert!(comes(&guarded, who).is_ready());
             assert_eq!(guarded.touch(), 2);
         }
     });
@@ -71,10 +72,10 @@ fn meets(ends: fn(&Guarded), comes: fn(&Guarded, &Context<'_>) -> Poll<()>) {
 
 #[test]
 fn loom_line_hands_over() {
-    meets(|guarded| guarded.line.let_go(), |guarded, cx| guarded.line.poll_take(cx));
+    meets(|guarded| guarded.line.let_go(), |guarded, who| guarded.line.poll_take(who));
 }
 
 #[test]
 fn loom_gate_opens() {
-    meets(|guarded| guarded.gate.finish(), |guarded, cx| guarded.gate.poll_open(cx));
+    meets(|guarded| guarded.gate.finish(), |guarded, who| guarded.gate.poll_open(who));
 }
