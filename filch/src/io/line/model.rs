@@ -1,14 +1,14 @@
 //! Who comes to a line or a gate just when it becomes free finds it so, or is woken.
 
 use std::sync::atomic::{AtomicUsize as Count, Ordering::Relaxed as AnyOrder};
-use std::task::{Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 use loom::sync::Arc;
 use loom::thread;
 
 use super::{Gate, Line};
 use crate::base::shim::UnsafeCell;
-use crate::io::waiters::Waiter;
+use crate::io::waiters::{Waiter, Waits};
 
 /// Counts its wakes; no part of what is modelled.
 #[derive(Default)]
@@ -78,4 +78,29 @@ fn loom_line_hands_over() {
 #[test]
 fn loom_gate_opens() {
     meets(|guarded| guarded.gate.finish(), |guarded, who| guarded.gate.poll_open(who));
+}
+
+#[test]
+fn loom_who_gives_up_takes_no_other_with_it() {
+    loom::model(|| {
+        let line = Arc::new(Line::new());
+        assert!(line.try_take());
+        let wakes = std::sync::Arc::new(Wakes::default());
+        let waker = Waker::from(wakes.clone());
+        let cx = Context::from_waker(&waker);
+        let mut stays = Waits::at(&*line);
+        let waits = stays.poll(&cx, |line, who| line.poll_take(who)).is_pending();
+        assert!(waits, "it is held");
+        let other = line.clone();
+        let thread = thread::spawn(move || other.let_go());
+        let mut goes = Waits::at(&*line);
+        let taken = goes.poll(&cx, |line, who| line.poll_take(who)).is_ready();
+        drop(goes);
+        thread.join().unwrap();
+        assert!(wakes.0.load(AnyOrder) > 0, "who still waits is woken");
+        if taken {
+            line.let_go();
+        }
+        assert!(stays.poll(&cx, |line, who| line.poll_take(who)).is_ready());
+    });
 }
