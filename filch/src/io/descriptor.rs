@@ -71,10 +71,16 @@ impl Descriptor {
         self.kind == Kind::Epoll
     }
 
+    #[inline]
     fn readiness(&self) -> io::Result<(&Readiness, Short)> {
-        if let Some((source, short)) = self.source.get() {
-            return Ok((&source.readiness, *short));
+        match self.source.get() {
+            Some((source, short)) => Ok((&source.readiness, *short)),
+            None => self.register(),
         }
+    }
+
+    #[cold]
+    fn register(&self) -> io::Result<(&Readiness, Short)> {
         let _first = self.registers.lock().unwrap_or_else(PoisonError::into_inner);
         if self.source.get().is_none() {
             let fresh = self.engine.register(self.raw())?;

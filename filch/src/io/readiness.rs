@@ -151,17 +151,19 @@ impl Crowd {
     }
 
     /// Adds a waker, or replaces one that it is to replace; returns that.
-    fn add(&mut self, direction: Direction, id: Option<WaitId>, waker: Waker) -> Option<Waker> {
+    fn add(&mut self, direction: Direction, who: Waiter<'_>, waker: Waker) -> Option<Waker> {
         let first = self.first_of(direction);
         if first.as_ref().is_none_or(|old| old.will_wake(&waker)) {
             return first.replace(waker);
         }
-        self.others.get_or_insert_default().of(direction).add(id, waker)
+        self.others.get_or_insert_default().of(direction).add(who, waker)
     }
 
     /// Takes out all that wait for a direction.
     fn take(&mut self, direction: Direction, woken: &mut Vec<Waker>) {
-        woken.extend(self.first_of(direction).take());
+        if let Some(first) = self.first_of(direction).take() {
+            woken.push(first);
+        }
         if let Some(others) = &mut self.others {
             woken.extend(others.of(direction).drain());
         }
@@ -234,12 +236,12 @@ impl Readiness {
     /// Has somebody woken by the next news for the direction; false if there is some already (D3).
     pub(crate) fn wait(&self, direction: Direction, who: Waiter<'_>) -> bool {
         // Cloned before the lock: a clone is the user's.
-        let waker = who.waker.clone();
+        let waker = who.waker().clone();
         let mut crowd = self.crowd.lock().unwrap_or_else(PoisonError::into_inner);
         if self.look(direction) != Look::Blocked {
             return false;
         }
-        let old = crowd.add(direction, who.id, waker);
+        let old = crowd.add(direction, who, waker);
         drop(crowd);
         drop(old);
         true

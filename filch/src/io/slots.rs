@@ -406,7 +406,7 @@ impl Slots {
             return Next::Pending;
         }
         let Some(waker) = clone.take() else { return Next::WantsWaker };
-        *clone = stream.waiters.add(who.id, waker);
+        *clone = stream.waiters.add(who, waker);
         Next::Pending
     }
 

@@ -29,7 +29,7 @@ const BLOCK: u64 = 1 << 32;
 pub(crate) struct WaitId(u64);
 
 impl WaitId {
-    pub(crate) fn fresh() -> Self {
+    fn fresh() -> Self {
         static BLOCKS: RawAtomicU64 = RawAtomicU64::new(0);
         thread_local!(static NEXT: Cell<u64> = const { Cell::new(0) });
         let mut id = NEXT.get();
@@ -42,17 +42,65 @@ impl WaitId {
     }
 }
 
-/// Who polls: whom to wake, and under which id it waits, if it has one.
+/// The id of a future that may never need it.
+#[derive(Debug, Default)]
+pub(crate) struct LazyId(RawAtomicU64);
+
+impl LazyId {
+    /// The id, if somebody has asked for it.
+    pub(crate) fn known(&self) -> Option<WaitId> {
+        // ORDERING: Relaxed, polls of the future come one after another.
+        match self.0.load(Ordering::Relaxed) {
+            0 => None,
+            id => Some(WaitId(id)),
+        }
+    }
+
+    /// Forgets the id: nothing waits under it any more.
+    fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    fn get(&self) -> WaitId {
+        self.known().unwrap_or_else(|| {
+            let fresh = WaitId::fresh();
+            // ORDERING: as above.
+            self.0.store(fresh.0, Ordering::Relaxed);
+            fresh
+        })
+    }
+}
+
+/// Who polls: whom to wake, and the id under which it waits, if it can have one.
 #[derive(Clone, Copy)]
 pub(crate) struct Waiter<'a> {
-    pub(crate) waker: &'a Waker,
-    pub(crate) id: Option<WaitId>,
+    waker: &'a Waker,
+    id: Option<&'a LazyId>,
+}
+
+impl<'a> Waiter<'a> {
+    pub(crate) fn new(waker: &'a Waker, id: &'a LazyId) -> Self {
+        Self { waker, id: Some(id) }
+    }
+
+    /// B3.
+    pub(crate) fn nameless(waker: &'a Waker) -> Self {
+        Self { waker, id: None }
+    }
+
+    pub(crate) fn waker(self) -> &'a Waker {
+        self.waker
+    }
+
+    fn id(self) -> Option<WaitId> {
+        self.id.map(LazyId::get)
+    }
 }
 
 impl<'a> From<&'a Context<'_>> for Waiter<'a> {
     /// B3.
     fn from(cx: &'a Context<'_>) -> Self {
-        Self { waker: cx.waker(), id: None }
+        Self::nameless(cx.waker())
     }
 }
 
@@ -64,16 +112,14 @@ pub(crate) trait Awaited {
 
 /// The wait of one future. Dropped, it is given up.
 pub(crate) struct Waits<'a, T: Awaited> {
-    at: &'a T,
-    /// Taken when it first has to wait.
-    id: Option<WaitId>,
-    /// Whether it has a waker there, as far as it knows: what it waits for may have woken it since.
-    waits: bool,
+    pub(crate) at: &'a T,
+    /// Known while it may have a waker there.
+    id: LazyId,
 }
 
 impl<'a, T: Awaited> Waits<'a, T> {
     pub(crate) fn at(at: &'a T) -> Self {
-        Self { at, id: None, waits: false }
+        Self { at, id: LazyId::default() }
     }
 
     /// Polls what it waits for. That is ready only after a wake of all that waited for it, if at all: then
@@ -83,10 +129,10 @@ impl<'a, T: Awaited> Waits<'a, T> {
         cx: &Context<'_>,
         poll: impl FnOnce(&T, Waiter<'_>) -> Poll<R>,
     ) -> Poll<R> {
-        let id = *self.id.get_or_insert_with(WaitId::fresh);
-        self.waits = true;
-        let result = poll(self.at, Waiter { waker: cx.waker(), id: Some(id) });
-        self.waits = result.is_pending();
+        let result = poll(self.at, Waiter::new(cx.waker(), &self.id));
+        if result.is_ready() {
+            self.id.forget();
+        }
         result
     }
 
@@ -98,7 +144,7 @@ impl<'a, T: Awaited> Waits<'a, T> {
 
 impl<T: Awaited> Drop for Waits<'_, T> {
     fn drop(&mut self) {
-        if let (true, Some(id)) = (self.waits, self.id) {
+        if let Some(id) = self.id.known() {
             self.at.give_up(id);
         }
     }
@@ -116,11 +162,13 @@ impl Waiters {
 
     /// Whether it is among them, to be woken by this very waker.
     pub(crate) fn has(&self, who: Waiter<'_>) -> bool {
-        self.0.iter().any(|(id, waker)| *id == who.id && waker.will_wake(who.waker))
+        let own = who.id();
+        self.0.iter().any(|(id, waker)| *id == own && waker.will_wake(who.waker))
     }
 
-    /// Adds a waker, or replaces the one that its owner has here, which is returned (B2, B3).
-    pub(crate) fn add(&mut self, id: Option<WaitId>, waker: Waker) -> Option<Waker> {
+    /// Adds a clone of its waker, or has it replace the one that it has here, which is returned (B2, B3).
+    pub(crate) fn add(&mut self, who: Waiter<'_>, waker: Waker) -> Option<Waker> {
+        let id = who.id();
         let same = |(old, there): &&mut (Option<WaitId>, Waker)| {
             *old == id && (id.is_some() || there.will_wake(&waker))
         };
@@ -169,7 +217,7 @@ impl SharedWaiters {
             drop(waiters);
             return Poll::Ready(());
         }
-        let before = waiters.add(who.id, waker);
+        let before = waiters.add(who, waker);
         drop(waiters);
         drop(before);
         Poll::Pending

@@ -19,7 +19,7 @@ use super::socket::Socket;
 use super::tcp::TcpStream;
 use crate::base::shim::Mutex;
 use crate::io::descriptor::Descriptor;
-use crate::io::engine::{Engine, Ticket};
+use crate::io::engine::Ticket;
 use crate::io::op::Op;
 use crate::io::readiness::Direction;
 use crate::io::request::Request;
@@ -160,7 +160,6 @@ impl Dispose for Unwanted {
 #[must_use = "futures do nothing unless awaited"]
 pub struct Accept<'a, S = TcpStream> {
     waits: Waits<'a, Acceptor>,
-    engine: &'a Arc<Engine>,
     backoff: Backoff,
     /// A3.
     pause: Option<Op<'a, Pause>>,
@@ -169,8 +168,8 @@ pub struct Accept<'a, S = TcpStream> {
 
 impl<'a, S> Accept<'a, S> {
     pub(super) fn new(acceptor: &'a Acceptor) -> Self {
-        let (waits, engine) = (Waits::at(acceptor), acceptor.socket.descriptor.engine());
-        Self { waits, engine, backoff: Backoff::new(), pause: None, opens: PhantomData }
+        let (waits, backoff) = (Waits::at(acceptor), Backoff::new());
+        Self { waits, backoff, pause: None, opens: PhantomData }
     }
 
     /// The next connection, as `open` makes it of a socket; it is not connected if it has ended
@@ -187,13 +186,15 @@ impl<'a, S> Accept<'a, S> {
             }
             let waits = &mut self.waits;
             let poll = |cx: &mut Context<'_>| waits.poll(cx, |at, who| at.poll_accept(who));
-            match ready!(poll_counted(cx, poll)) {
-                Ok(fd) => match Socket::from_fd(fd, self.engine).and_then(open) {
+            let accepted = ready!(poll_counted(cx, poll));
+            let engine = self.waits.at.socket.descriptor.engine();
+            match accepted {
+                Ok(fd) => match Socket::from_fd(fd, engine).and_then(open) {
                     Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => {}
                     result => return Poll::Ready(result),
                 },
                 Err(error) if Backoff::is_shortage(&error) => {
-                    self.pause = Some(self.backoff.pause(self.engine));
+                    self.pause = Some(self.backoff.pause(engine));
                 }
                 Err(error) => return Poll::Ready(Err(error)),
             }

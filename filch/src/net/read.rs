@@ -178,14 +178,14 @@ impl ReadSide {
             }
             if state.abandoned > 0 {
                 if let Some(waker) = clone.take() {
-                    let before = state.waiters.add(who.id, waker);
+                    let before = state.waiters.add(who, waker);
                     drop(state);
                     drop(before);
                     return Poll::Pending;
                 }
                 drop(state);
                 // Cloned without the lock: a clone is the user's.
-                clone = Some(who.waker.clone());
+                clone = Some(who.waker().clone());
                 continue;
             }
             if let Some(errno) = state.failed.take() {
@@ -275,8 +275,20 @@ impl ReadSide {
         }
     }
 
-    /// Bytes into memory that is the caller's during the call, for `futures-io`.
+    /// Bytes into memory that is the caller's during the call.
     pub(super) fn poll_read(
+        &self,
+        who: Waiter<'_>,
+        into: &mut [MaybeUninit<u8>],
+    ) -> Poll<io::Result<usize>> {
+        if self.descriptor.tells_readiness() && self.is_plain() {
+            return self.poll_receive(who, into);
+        }
+        self.poll_read_ahead(who, into)
+    }
+
+    /// As `poll_read`, of stash and stream, which is started if there is none.
+    fn poll_read_ahead(
         &self,
         who: Waiter<'_>,
         into: &mut [MaybeUninit<u8>],
@@ -315,6 +327,7 @@ impl ReadSide {
         Poll::Ready(Ok(Chunk::from_vec(bytes)))
     }
 
+    #[inline]
     fn poll_receive(
         &self,
         who: Waiter<'_>,

@@ -100,23 +100,20 @@ pub struct Read<'a, B: IoBufMut + Unpin> {
     /// Bytes read so far.
     filled: usize,
     cancelled: bool,
-    /// For what can be had without a receive in flight.
-    waits: Waits<'a, ReadSide>,
     stage: Stage<'a, B>,
 }
 
 enum Stage<'a, B: IoBufMut + Unpin> {
     /// Nothing is in flight; where the kernel tells readiness only, it stays so.
-    Start(B),
+    Start(B, Waits<'a, ReadSide>),
     Receive(Op<'a, Receive<B>>),
     Over,
 }
 
 impl<'a, B: IoBufMut + Unpin> Read<'a, B> {
     pub(super) fn new(socket: &'a Socket, buf: B, extent: Extent) -> Self {
-        let stage = Stage::Start(buf);
-        let waits = Waits::at(&socket.reads);
-        Self { socket, extent, filled: 0, cancelled: false, waits, stage }
+        let stage = Stage::Start(buf, Waits::at(&socket.reads));
+        Self { socket, extent, filled: 0, cancelled: false, stage }
     }
 
     /// Ends the read early: what came before is its result, else an error, and the buffer comes back
@@ -176,9 +173,18 @@ impl<'a, B: IoBufMut + Unpin> Read<'a, B> {
         Poll::Ready((result, buf))
     }
 
+    fn start(&mut self, buf: B) {
+        self.stage = Stage::Start(buf, Waits::at(&self.socket.reads));
+    }
+
     /// What can be had without a receive in flight: of stash and stream, or by a call where the kernel
     /// tells readiness only.
-    fn poll_start(&mut self, cx: &Context<'_>, buf: &mut B) -> Poll<Found<usize>> {
+    fn poll_start(
+        &self,
+        cx: &Context<'_>,
+        buf: &mut B,
+        waits: &mut Waits<'_, ReadSide>,
+    ) -> Poll<Found<usize>> {
         let calls = self.socket.descriptor.tells_readiness();
         if self.socket.reads.is_plain() && !calls {
             return Poll::Ready(Found::Nothing);
@@ -188,7 +194,7 @@ impl<'a, B: IoBufMut + Unpin> Read<'a, B> {
         let first = unsafe { buf.as_mut_ptr().add(self.filled) };
         // SAFETY: the rest of the buffer may be written, and nobody else reaches it now.
         let into = unsafe { std::slice::from_raw_parts_mut(first.cast(), room) };
-        self.waits.poll(cx, |reads, who| {
+        waits.poll(cx, |reads, who| {
             if calls {
                 return reads.poll_read(who, into).map(Found::Bytes);
             }
@@ -211,16 +217,16 @@ impl<B: IoBufMut + Unpin> Read<'_, B> {
         let this = self;
         loop {
             match std::mem::replace(&mut this.stage, Stage::Over) {
-                Stage::Start(buf) if this.cancelled => {
+                Stage::Start(buf, _) if this.cancelled => {
                     return this.over(Err(io::Error::from_raw_os_error(libc::ECANCELED)), buf);
                 }
-                Stage::Start(mut buf) => {
+                Stage::Start(mut buf, mut waits) => {
                     if buf.bytes_total() == 0 {
                         return this.over(Ok(0), buf);
                     }
-                    let count = match this.poll_start(cx, &mut buf) {
+                    let count = match this.poll_start(cx, &mut buf, &mut waits) {
                         Poll::Pending => {
-                            this.stage = Stage::Start(buf);
+                            this.stage = Stage::Start(buf, waits);
                             return Poll::Pending;
                         }
                         Poll::Ready(Found::Bytes(Ok(count))) => count,
@@ -236,7 +242,7 @@ impl<B: IoBufMut + Unpin> Read<'_, B> {
                     };
                     match this.advance(&mut buf, count) {
                         Some(result) => return this.over(result, buf),
-                        None => this.stage = Stage::Start(buf),
+                        None => this.start(buf),
                     }
                 }
                 Stage::Receive(mut op) => {
@@ -250,7 +256,7 @@ impl<B: IoBufMut + Unpin> Read<'_, B> {
                     };
                     match this.advance(&mut buf, count) {
                         Some(result) => return this.over(result, buf),
-                        None => this.stage = Stage::Start(buf),
+                        None => this.start(buf),
                     }
                 }
                 Stage::Over => panic!("a read was polled after its end"),
@@ -266,7 +272,7 @@ impl<B: IoBufMut + Unpin> Drop for Read<'_, B> {
             return;
         }
         let first = match &self.stage {
-            Stage::Start(buf) => buf.as_ptr(),
+            Stage::Start(buf, _) => buf.as_ptr(),
             Stage::Receive(op) => match op.work() {
                 Some(work) => work.buf.as_ptr(),
                 None => return,

@@ -320,7 +320,7 @@ impl<B: IoBuf> Pusher<B> {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(leftover) = &mut *slot {
             let (descriptor, request) = (leftover.inner.descriptor.clone(), leftover.request());
-            let who = Waiter { waker: &waker, id: None };
+            let who = Waiter::nameless(&waker);
             // SAFETY: the leftover keeps the bytes during the call.
             let Poll::Ready(completion) =
                 (unsafe { descriptor.poll_call(&request, Direction::Write, who) })
@@ -352,14 +352,12 @@ pub struct Write<'a, B: IoBuf + Unpin> {
     extent: Extent,
     sent: usize,
     cancelled: bool,
-    /// For the line.
-    waits: Waits<'a, WriteSide>,
     stage: Stage<'a, B>,
 }
 
 enum Stage<'a, B: IoBuf + Unpin> {
     /// Without the line.
-    Start(B),
+    Start(B, Waits<'a, WriteSide>),
     /// With the line.
     Send(Op<'a, Send<B>>),
     Over,
@@ -367,8 +365,8 @@ enum Stage<'a, B: IoBuf + Unpin> {
 
 impl<'a, B: IoBuf + Unpin> Write<'a, B> {
     pub(super) fn new(socket: &'a Socket, buf: B, extent: Extent) -> Self {
-        let (waits, stage) = (Waits::at(&socket.writes), Stage::Start(buf));
-        Self { socket, extent, sent: 0, cancelled: false, waits, stage }
+        let stage = Stage::Start(buf, Waits::at(&socket.writes));
+        Self { socket, extent, sent: 0, cancelled: false, stage }
     }
 
     /// Ends the write early: how many bytes are gone is its result, or an error if none is, and the
@@ -458,13 +456,13 @@ impl<B: IoBuf + Unpin> Write<'_, B> {
         let this = self;
         loop {
             match std::mem::replace(&mut this.stage, Stage::Over) {
-                Stage::Start(buf) => {
+                Stage::Start(buf, mut waits) => {
                     if this.cancelled {
                         let error = io::Error::from_raw_os_error(libc::ECANCELED);
                         return Poll::Ready((Err(error), buf));
                     }
-                    if this.waits.poll(cx, |writes, who| writes.poll_take(who)).is_pending() {
-                        this.stage = Stage::Start(buf);
+                    if waits.poll(cx, |writes, who| writes.poll_take(who)).is_pending() {
+                        this.stage = Stage::Start(buf, waits);
                         return Poll::Pending;
                     }
                     let descriptor = &this.socket.descriptor;
@@ -497,7 +495,7 @@ impl<B: IoBuf + Unpin> Drop for Write<'_, B> {
     fn drop(&mut self) {
         let op = match &mut self.stage {
             Stage::Send(op) => op,
-            Stage::Start(_) | Stage::Over => return,
+            Stage::Start(..) | Stage::Over => return,
         };
         let Some(Send { inner, buf, sent, extent }) = op.take_idle() else { return };
         let leftover = Box::new(Leftover { inner, buf, sent, extent });

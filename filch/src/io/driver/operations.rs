@@ -143,7 +143,7 @@ impl Driver {
             if next != Next::WantsWaker {
                 return next;
             }
-            clone = Some(who.waker.clone());
+            clone = Some(who.waker().clone());
         }
     }
 

@@ -56,7 +56,7 @@ fn meets(ends: fn(&Guarded), comes: fn(&Guarded, Waiter<'_>) -> Poll<()>) {
         });
         let wakes = std::sync::Arc::new(Wakes::default());
         let waker = Waker::from(wakes.clone());
-        let who = Waiter { waker: &waker, id: None };
+        let who = Waiter::nameless(&waker);
         let first = comes(&guarded, who);
         if first.is_ready() {
             assert_eq!(guarded.touch(), 2);

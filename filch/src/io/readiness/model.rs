@@ -22,7 +22,7 @@ impl Wake for Wakes {
 
 /// Reads as a future does: until there is something, or it is told that it will be woken.
 fn read_or_wait(readiness: &Readiness, bytes: &AtomicUsize, waker: &Waker) -> bool {
-    let who = Waiter { waker, id: None };
+    let who = Waiter::nameless(waker);
     loop {
         match readiness.look(Direction::Read) {
             Look::Closed => return true,
