@@ -18,7 +18,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Poll, ready};
 
 use crate::base::shim::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::io::descriptor::Watch;
@@ -26,6 +26,7 @@ use crate::io::driver::Kind;
 use crate::io::engine::Engine;
 use crate::io::line::{Gate, Line};
 use crate::io::sys;
+use crate::io::waiters::{Awaited, WaitId, Waiter, Waits};
 
 /// Where reads and writes without an offset go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,28 +151,22 @@ impl Handle {
     }
 
     /// Waits for abandoned writes (D5).
-    pub(super) fn poll_settled(&self, cx: &Context<'_>) -> Poll<()> {
-        self.abandoned.poll_open(cx)
+    pub(super) fn poll_settled(&self, who: Waiter<'_>) -> Poll<()> {
+        self.abandoned.poll_open(who)
     }
 
     pub(super) async fn settled(&self) {
-        std::future::poll_fn(|cx| self.poll_settled(cx)).await;
-    }
-
-    /// Somebody who waited for abandoned writes or the turn does not any more.
-    pub(super) fn give_up(&self) {
-        self.abandoned.give_up();
-        self.line.give_up();
+        Waits::at(self).until(|handle, who| handle.poll_settled(who)).await;
     }
 
     /// Waits for the turn at the cursor.
-    pub(super) fn poll_turn(self: &Arc<Self>, cx: &Context<'_>) -> Poll<Turn> {
-        ready!(self.line.poll_take(cx));
+    pub(super) fn poll_turn(self: &Arc<Self>, who: Waiter<'_>) -> Poll<Turn> {
+        ready!(self.line.poll_take(who));
         Poll::Ready(Turn(self.clone()))
     }
 
     pub(super) async fn turn(self: &Arc<Self>) -> Turn {
-        std::future::poll_fn(|cx| self.poll_turn(cx)).await
+        Waits::at(&**self).until(|_, who| self.poll_turn(who)).await
     }
 
     /// The file may change from now on, or has (D6).
@@ -192,6 +187,16 @@ impl Handle {
 
     fn stash(&self) -> MutexGuard<'_, Vec<u8>> {
         self.stash.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Awaited for Handle {
+    fn give_up(&self, id: WaitId) {
+        self.abandoned.give_up(id);
+        self.line.give_up(id);
+        if let Some(watch) = &self.watch {
+            watch.give_up(id);
+        }
     }
 }
 

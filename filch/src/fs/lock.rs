@@ -7,7 +7,6 @@
 //!     for nobody.
 
 use std::fs::TryLockError;
-use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +15,7 @@ use super::ask::offload;
 use super::file::{File, borrowed};
 use super::handle::Handle;
 use crate::base::shim::{AtomicU32, Ordering};
+use crate::io::waiters::Waits;
 
 /// The first and the longest pause between two looks. Guessed.
 const FIRST_PAUSE: Duration = Duration::from_micros(100);
@@ -100,7 +100,7 @@ impl File {
     async fn lock_as(&self, kind: Kind) -> io::Result<()> {
         let handle = self.handle();
         handle.settled().await;
-        poll_fn(|cx| handle.locks.poll_take(cx)).await;
+        Waits::at(&handle.locks).until(|locks, who| locks.poll_take(who)).await;
         let wait = Arc::new(Wait { handle: handle.clone(), state: AtomicU32::new(WAITING) });
         match kind.try_on(handle) {
             Ok(()) => return Ok(()),

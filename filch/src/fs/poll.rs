@@ -49,8 +49,8 @@ impl File {
 
     /// Waits for abandoned writes, and for the turn.
     fn poll_turn(&self, cx: &Context<'_>) -> Poll<Turn> {
-        ready!(self.handle().poll_settled(cx));
-        self.handle().poll_turn(cx)
+        ready!(self.handle().poll_settled(cx.into()));
+        self.handle().poll_turn(cx.into())
     }
 
     /// Reads what is in memory, without waiting; `None` if that is nothing.
@@ -134,7 +134,7 @@ impl File {
         let (fd, len, thread) = (handle.raw(), buf.len().min(OWN) as u32, Thread::Submitter);
         let request = FileRequest::Read { fd, buf: buf.as_mut_ptr(), len, offset: HERE, thread };
         // SAFETY: the buffer is borrowed during the call.
-        let ready = unsafe { poll_watched(handle, watch, Direction::Read, &request, cx) };
+        let ready = unsafe { poll_watched(handle, watch, Direction::Read, &request, cx.into()) };
         Poll::Ready(match ready!(ready) {
             Ready::Answered(result) => Some(sys::to_io(result).map(|count| count as usize)),
             Ready::ForCall => None,
@@ -164,7 +164,7 @@ impl File {
                 return Poll::Ready(result);
             }
             launch_read(self.handle(), turn, buf.len().min(OWN))?;
-            turn = ready!(self.handle().poll_turn(cx));
+            turn = ready!(self.handle().poll_turn(cx.into()));
         }
     }
 }
@@ -206,7 +206,7 @@ impl AsyncWrite for File {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.handle().poll_settled(cx));
+        ready!(self.handle().poll_settled((&*cx).into()));
         Poll::Ready(self.handle().late().write.take().map_or(Ok(()), Err))
     }
 

@@ -31,6 +31,7 @@ use crate::io::op::{Op, Operation};
 use crate::io::readiness::Direction;
 use crate::io::request::Request;
 use crate::io::slots::{CANCELED, Completion, Late};
+use crate::io::waiters::{Waiter, Waits};
 use crate::io::{IoBuf, IoBufMut, sys};
 use crate::task::budget::poll_proceed;
 
@@ -112,14 +113,14 @@ pub(super) unsafe fn poll_watched(
     watch: &Watch,
     direction: Direction,
     request: &FileRequest,
-    cx: &Context<'_>,
+    who: Waiter<'_>,
 ) -> Poll<Ready> {
     let willing = match direction {
         Direction::Read => &handle.reads_at_once,
         Direction::Write => &handle.writes_at_once,
     };
     let mut asked = true;
-    let completion = ready!(watch.poll_with(direction, cx, || {
+    let completion = ready!(watch.poll_with(direction, who, || {
         if willing.is() {
             // SAFETY: by the caller's promise.
             let result = unsafe { request.call_at_once() };
@@ -199,6 +200,7 @@ pub(super) struct Transfer<'a, A: Area> {
     extent: Extent,
     done: usize,
     cancelled: bool,
+    waits: Waits<'a, Handle>,
     stage: Stage<'a, A>,
 }
 
@@ -216,7 +218,8 @@ type Outcome<A> = (io::Result<usize>, <A as Area>::Buffers);
 
 impl<'a, A: Area> Transfer<'a, A> {
     pub(super) fn new(handle: &'a Arc<Handle>, area: A, place: Place, extent: Extent) -> Self {
-        Self { handle, place, extent, done: 0, cancelled: false, stage: Stage::Start(area) }
+        let (waits, stage) = (Waits::at(&**handle), Stage::Start(area));
+        Self { handle, place, extent, done: 0, cancelled: false, waits, stage }
     }
 
     fn ask_to_cancel(&mut self) {
@@ -227,18 +230,21 @@ impl<'a, A: Area> Transfer<'a, A> {
     }
 
     /// Waits for what has to come first; then, where to start.
-    fn poll_spot(&self, cx: &Context<'_>) -> Poll<Spot> {
+    fn poll_spot(&mut self, cx: &Context<'_>) -> Poll<Spot> {
         ready!(poll_proceed(cx));
-        ready!(self.handle.poll_settled(cx));
-        if A::WAY == Way::Write {
-            self.handle.changes();
-        }
-        Poll::Ready(match self.place {
-            Place::At(start) => Spot { start, turn: None },
-            Place::Cursor => {
-                let turn = ready!(self.handle.poll_turn(cx));
-                Spot { start: turn.cursor(), turn: Some(turn) }
+        let (handle, place) = (self.handle, self.place);
+        self.waits.poll(cx, |_, who| {
+            ready!(handle.poll_settled(who));
+            if A::WAY == Way::Write {
+                handle.changes();
             }
+            Poll::Ready(match place {
+                Place::At(start) => Spot { start, turn: None },
+                Place::Cursor => {
+                    let turn = ready!(handle.poll_turn(who));
+                    Spot { start: turn.cursor(), turn: Some(turn) }
+                }
+            })
         })
     }
 
@@ -347,8 +353,10 @@ impl<'a, A: Area> Transfer<'a, A> {
             };
             let request = area.request(self.handle.raw(), self.done, offset);
             let direction = A::WAY.direction();
-            // SAFETY: M1 of `area`, which is borrowed during the call.
-            let ready = unsafe { poll_watched(self.handle, watch, direction, &request, cx) };
+            let ready = self.waits.poll(cx, |handle, who| {
+                // SAFETY: M1 of `area`, which is borrowed during the call.
+                unsafe { poll_watched(handle, watch, direction, &request, who) }
+            });
             let Ready::Answered(answer) = ready!(ready) else { return Poll::Ready(None) };
             if let Some(result) = self.advance(answer, area, Short::MayBeMore) {
                 return Poll::Ready(Some(result));
@@ -446,13 +454,7 @@ impl<A: Area> Drop for Transfer<'_, A> {
     /// T5. What is in flight sees to itself.
     fn drop(&mut self) {
         let stage = std::mem::replace(&mut self.stage, Stage::Over);
-        if let Stage::Start(_) = stage {
-            self.handle.give_up();
-        }
         let Stage::Waiting(area, spot) = stage else { return };
-        if let Some(watch) = &self.handle.watch {
-            watch.give_up(A::WAY.direction());
-        }
         match (A::WAY, &spot.turn) {
             (Way::Read, turn) => {
                 let turn = turn.as_ref().expect("what cannot seek has no other place");

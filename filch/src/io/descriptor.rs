@@ -11,7 +11,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, PoisonError};
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 use super::driver::Kind;
 use super::engine::{Engine, Source};
@@ -20,6 +20,7 @@ use super::readiness::{Direction, Look, Readiness};
 use super::request::Request;
 use super::slots::{CANCELED, Completion};
 use super::sys;
+use super::waiters::{Awaited, WaitId, Waiter};
 use crate::base::shim::{Mutex, OnceLock};
 
 /// Alone on its cache line, as `Readiness` is.
@@ -70,10 +71,16 @@ impl Descriptor {
         self.kind == Kind::Epoll
     }
 
+    #[inline]
     fn readiness(&self) -> io::Result<(&Readiness, Short)> {
-        if let Some((source, short)) = self.source.get() {
-            return Ok((&source.readiness, *short));
+        match self.source.get() {
+            Some((source, short)) => Ok((&source.readiness, *short)),
+            None => self.register(),
         }
+    }
+
+    #[cold]
+    fn register(&self) -> io::Result<(&Readiness, Short)> {
         let _first = self.registers.lock().unwrap_or_else(PoisonError::into_inner);
         if self.source.get().is_none() {
             let fresh = self.engine.register(self.raw())?;
@@ -94,21 +101,14 @@ impl Descriptor {
         &self,
         request: &Request,
         direction: Direction,
-        cx: &Context<'_>,
+        who: Waiter<'_>,
     ) -> Poll<Completion> {
         let call = || {
             // SAFETY: by the caller's promise.
             let result = unsafe { request.call() };
             (result, request.is_short(result))
         };
-        self.poll_with(direction, cx, call)
-    }
-
-    /// Somebody who waited does not any more (D5 of `readiness`).
-    pub(crate) fn give_up(&self, direction: Direction) {
-        if let Some((source, _)) = self.source.get() {
-            source.readiness.give_up(direction);
-        }
+        self.poll_with(direction, who, call)
     }
 
     /// As `poll_call`, for any call that answers as a completion does, and says whether it has found
@@ -116,14 +116,14 @@ impl Descriptor {
     pub(crate) fn poll_with(
         &self,
         direction: Direction,
-        cx: &Context<'_>,
+        who: Waiter<'_>,
         mut call: impl FnMut() -> (i32, bool),
     ) -> Poll<Completion> {
         let (readiness, means) = match self.readiness() {
             Ok(found) => found,
             Err(error) => return done(-error.raw_os_error().unwrap_or(libc::ECANCELED)),
         };
-        poll_ready(readiness, direction, cx, || {
+        poll_ready(readiness, direction, who, || {
             let (result, short) = call();
             (result, short && means == Short::IsAll)
         })
@@ -139,13 +139,13 @@ fn done(result: i32) -> Poll<Completion> {
 fn poll_ready(
     readiness: &Readiness,
     direction: Direction,
-    cx: &Context<'_>,
+    who: Waiter<'_>,
     mut call: impl FnMut() -> (i32, bool),
 ) -> Poll<Completion> {
     loop {
         match readiness.look(direction) {
             Look::Closed => return done(CANCELED),
-            Look::Blocked if readiness.wait(direction, cx.waker()) => return Poll::Pending,
+            Look::Blocked if readiness.wait(direction, who) => return Poll::Pending,
             Look::Blocked => {}
             Look::Ready(seen) => match call() {
                 (result, _) if result == -libc::EAGAIN => readiness.clear(direction, seen),
@@ -181,17 +181,16 @@ impl Watch {
     pub(crate) fn poll_with(
         &self,
         direction: Direction,
-        cx: &Context<'_>,
+        who: Waiter<'_>,
         mut call: impl FnMut() -> i32,
     ) -> Poll<Completion> {
-        poll_ready(&self.source.readiness, direction, cx, || (call(), false))
+        poll_ready(&self.source.readiness, direction, who, || (call(), false))
     }
 }
 
-impl Watch {
-    /// Somebody who waited does not any more (D5 of `readiness`).
-    pub(crate) fn give_up(&self, direction: Direction) {
-        self.source.readiness.give_up(direction);
+impl Awaited for Watch {
+    fn give_up(&self, id: WaitId) {
+        self.source.readiness.give_up(id);
     }
 }
 
@@ -204,6 +203,14 @@ impl Drop for Watch {
 impl std::fmt::Debug for Watch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Watch").field("fd", &self.fd).finish_non_exhaustive()
+    }
+}
+
+impl Awaited for Descriptor {
+    fn give_up(&self, id: WaitId) {
+        if let Some((source, _)) = self.source.get() {
+            source.readiness.give_up(id);
+        }
     }
 }
 

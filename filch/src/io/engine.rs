@@ -32,6 +32,7 @@ use super::readiness::{News, Readiness};
 use super::request::Request;
 use super::slots::{Completion, Dispose, Key, Late, Next, Polled};
 use super::uring::{Mode, Uring};
+use super::waiters::{WaitId, Waiter};
 use crate::base::shim::{AtomicBool, AtomicUsize, OnceLock, Ordering};
 use crate::base::sim;
 
@@ -407,13 +408,13 @@ impl Engine {
         self.drivers[ticket.driver as usize].poll(ticket.key, waker)
     }
 
-    pub(crate) fn poll_stream(&self, ticket: Ticket, waker: &Waker) -> Next {
-        self.drivers[ticket.driver as usize].poll_stream(ticket.key, waker)
+    pub(crate) fn poll_stream(&self, ticket: Ticket, who: Waiter<'_>) -> Next {
+        self.drivers[ticket.driver as usize].poll_stream(ticket.key, who)
     }
 
-    /// Somebody who waited for the next of a stream does not any more.
-    pub(crate) fn give_up(&self, ticket: Ticket) {
-        self.drivers[ticket.driver as usize].give_up(ticket.key);
+    /// Who waited for the next of a stream does not any more.
+    pub(crate) fn give_up(&self, ticket: Ticket, id: WaitId) {
+        self.drivers[ticket.driver as usize].give_up(ticket.key, id);
     }
 
     pub(crate) fn cancel(&self, ticket: Ticket) {

@@ -4,14 +4,13 @@
 //! N2. A line that is let go wakes all who wait for it; the first to come takes it.
 //! N3. A `Gate` is open while nothing that was added is unfinished. Who finds it closed is woken when it
 //!     opens.
-//! N4. Wakers are cloned, woken and dropped without the lock: they are the user's.
-//! N5. Who gives up waiting says so; then at most one waker is kept of those who have gone (as D5 of
-//!     `readiness`).
+//!
+//! Who waits for either is in `waiters`.
 
-use std::sync::PoisonError;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 
-use crate::base::shim::{AtomicU32, AtomicUsize, Mutex, MutexGuard, Ordering};
+use super::waiters::{Awaited, SharedWaiters, WaitId, Waiter};
+use crate::base::shim::{AtomicU32, AtomicUsize, Ordering};
 
 #[cfg(all(test, loom))]
 mod model;
@@ -27,62 +26,19 @@ const AWAITED: u32 = 2;
 #[derive(Debug)]
 pub(crate) struct Line {
     word: AtomicU32,
-    waiters: Waiters,
+    waiters: SharedWaiters,
 }
 
 /// See N3.
 #[derive(Debug)]
 pub(crate) struct Gate {
     unfinished: AtomicUsize,
-    waiters: Waiters,
-}
-
-#[derive(Debug)]
-struct Waiters(Mutex<Vec<Waker>>);
-
-impl Waiters {
-    fn new() -> Self {
-        Self(Mutex::new(Vec::new()))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Waker>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds a waker, unless there is nothing to wait for; `waits` is asked under the lock.
-    fn wait(&self, cx: &Context<'_>, waits: impl FnOnce() -> bool) -> Poll<()> {
-        let waker = cx.waker().clone();
-        let mut waiters = self.lock();
-        if !waits() {
-            drop(waiters);
-            return Poll::Ready(());
-        }
-        if waiters.iter().any(|old| old.will_wake(&waker)) {
-            drop(waiters);
-        } else {
-            waiters.push(waker);
-        }
-        Poll::Pending
-    }
-
-    /// N5.
-    fn give_up(&self) {
-        let mut waiters = self.lock();
-        let first = waiters.len().min(1);
-        let others = waiters.split_off(first);
-        drop(waiters);
-        others.into_iter().for_each(Waker::wake);
-    }
-
-    fn wake_all(&self) {
-        let waiters = std::mem::take(&mut *self.lock());
-        waiters.into_iter().for_each(Waker::wake);
-    }
+    waiters: SharedWaiters,
 }
 
 impl Line {
     pub(crate) fn new() -> Self {
-        Self { word: AtomicU32::new(FREE), waiters: Waiters::new() }
+        Self { word: AtomicU32::new(FREE), waiters: SharedWaiters::default() }
     }
 
     /// Takes the line if nobody has it.
@@ -93,18 +49,13 @@ impl Line {
     }
 
     /// Takes the line, or waits for it.
-    pub(crate) fn poll_take(&self, cx: &Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_take(&self, who: Waiter<'_>) -> Poll<()> {
         if self.try_take() {
             return Poll::Ready(());
         }
         // ORDERING: Acquire as in `try_take`. Under the lock, so that who lets go of an AWAITED line
         // finds the waker; model: loom_line_hands_over.
-        self.waiters.wait(cx, || self.word.swap(AWAITED, Ordering::Acquire) != FREE)
-    }
-
-    /// Somebody who waited for it does not any more (N5).
-    pub(crate) fn give_up(&self) {
-        self.waiters.give_up();
+        self.waiters.wait(who, || self.word.swap(AWAITED, Ordering::Acquire) != FREE)
     }
 
     pub(crate) fn let_go(&self) {
@@ -117,9 +68,15 @@ impl Line {
     }
 }
 
+impl Awaited for Line {
+    fn give_up(&self, id: WaitId) {
+        self.waiters.give_up(id);
+    }
+}
+
 impl Gate {
     pub(crate) fn new() -> Self {
-        Self { unfinished: AtomicUsize::new(0), waiters: Waiters::new() }
+        Self { unfinished: AtomicUsize::new(0), waiters: SharedWaiters::default() }
     }
 
     /// Something begins that others have to wait for.
@@ -139,11 +96,6 @@ impl Gate {
         }
     }
 
-    /// Somebody who waited for it does not any more (N5).
-    pub(crate) fn give_up(&self) {
-        self.waiters.give_up();
-    }
-
     fn is_open(&self) -> bool {
         // ORDERING: Acquire pairs with the Release in `finish`.
         self.unfinished.load(Ordering::Acquire) == 0
@@ -151,10 +103,16 @@ impl Gate {
 
     /// Waits until everything has ended.
     #[inline]
-    pub(crate) fn poll_open(&self, cx: &Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_open(&self, who: Waiter<'_>) -> Poll<()> {
         if self.is_open() {
             return Poll::Ready(());
         }
-        self.waiters.wait(cx, || !self.is_open())
+        self.waiters.wait(who, || !self.is_open())
+    }
+}
+
+impl Awaited for Gate {
+    fn give_up(&self, id: WaitId) {
+        self.waiters.give_up(id);
     }
 }

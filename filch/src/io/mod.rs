@@ -14,6 +14,7 @@
 //! | `buffers`, `buf` | whose memory do the bytes go to? |
 //! | `waiting` | what is told first when there is no room for all? |
 //! | `wake` | how is a waiting thread woken? |
+//! | `waiters` | who waits, and how does one of them give up? |
 //! | `line` | whose turn is it, and what has to end first? |
 //! | `batch` | what is told when the lock is free? |
 //! | `sys` | which system calls are made? |
@@ -24,13 +25,14 @@
 pub(crate) mod line;
 pub(crate) mod readiness;
 pub(crate) mod slots;
+pub(crate) mod waiters;
 pub(crate) mod wake;
 
 /// What meets the system. Models (loom) know only what is above.
 #[cfg(not(loom))]
 #[path = "."]
 mod system {
-    use super::{readiness, slots, wake};
+    use super::{readiness, slots, waiters, wake};
 
     pub(crate) mod batch;
     pub(crate) mod buf;

@@ -18,9 +18,9 @@ use std::task::{Context, Poll};
 use super::descriptor::Descriptor;
 use super::driver::Cancel;
 use super::engine::{Engine, Ticket};
-use super::readiness::Direction;
 use super::request::Request;
 use super::slots::{Completion, Late, Polled};
+use super::waiters::{Awaited, LazyId, Waiter};
 
 /// How often an operation is started again on a driver that stays (P4). Guessed: a signal that comes at
 /// the wrong moment does so once in ten thousand operations.
@@ -58,16 +58,14 @@ pub(crate) struct Op<'e, T: Operation> {
     stage: Stage,
     /// How often it was given up by a driver that stays (P4).
     given_up: u8,
-    /// The readiness that it has waited for last, if any.
-    waits: Option<Direction>,
     /// `None` once it is over.
     work: Option<T>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum Stage {
-    /// Not started (P1).
-    Fresh,
+    /// Not started (P1); or it waits for readiness, under this id.
+    Fresh(LazyId),
     /// As `Fresh`, and not to be started any more.
     Cancelled,
     InFlight(Ticket),
@@ -76,13 +74,17 @@ enum Stage {
 
 impl<'e, T: Operation> Op<'e, T> {
     pub(crate) fn new(engine: &'e Arc<Engine>, work: T) -> Self {
-        Self { engine, stage: Stage::Fresh, given_up: 0, waits: None, work: Some(work) }
+        let stage = Stage::Fresh(LazyId::default());
+        Self { engine, stage, given_up: 0, work: Some(work) }
     }
 
     /// Asks for an early end; the result comes as ever (P3).
     pub(crate) fn cancel(&mut self) {
         match self.stage {
-            Stage::Fresh => self.stage = Stage::Cancelled,
+            Stage::Fresh(_) => {
+                self.waits_no_more();
+                self.stage = Stage::Cancelled;
+            }
             Stage::InFlight(ticket) => self.engine.cancel(ticket),
             Stage::Cancelled | Stage::Over => {}
         }
@@ -96,7 +98,7 @@ impl<'e, T: Operation> Op<'e, T> {
     /// Takes back what it owns, if nothing of it is in flight: the operation is over then.
     pub(crate) fn take_idle(&mut self) -> Option<T> {
         match self.stage {
-            Stage::Fresh | Stage::Cancelled => {
+            Stage::Fresh(_) | Stage::Cancelled => {
                 self.waits_no_more();
                 self.stage = Stage::Over;
                 self.work.take()
@@ -105,11 +107,13 @@ impl<'e, T: Operation> Op<'e, T> {
         }
     }
 
-    /// Takes its waker off the descriptor, as far as that is possible (D5 of `readiness`).
-    fn waits_no_more(&mut self) {
-        let descriptor = self.work.as_ref().and_then(Operation::descriptor);
-        if let (Some(direction), Some(descriptor)) = (self.waits.take(), descriptor) {
-            descriptor.give_up(direction);
+    /// Takes its waker off the descriptor.
+    fn waits_no_more(&self) {
+        if let Stage::Fresh(id) = &self.stage
+            && let Some(id) = id.known()
+            && let Some(descriptor) = self.work.as_ref().and_then(Operation::descriptor)
+        {
+            descriptor.give_up(id);
         }
     }
 
@@ -123,7 +127,7 @@ impl<'e, T: Operation> Op<'e, T> {
     fn begin_anew(&mut self, ticket: Ticket) {
         self.given_up += u8::from(self.engine.stays(ticket));
         let often = self.given_up == MOST_STARTS;
-        self.stage = if often { Stage::Cancelled } else { Stage::Fresh };
+        self.stage = if often { Stage::Cancelled } else { Stage::Fresh(LazyId::default()) };
     }
 
     /// Starts it, or performs it where the kernel tells readiness only.
@@ -134,10 +138,11 @@ impl<'e, T: Operation> Op<'e, T> {
         if let (Some(descriptor), Some(direction)) = (work.descriptor(), request.direction())
             && descriptor.tells_readiness()
         {
+            let Stage::Fresh(id) = &self.stage else { unreachable!("only what is fresh begins") };
             // SAFETY: the operation keeps what the request points to during the call.
-            let poll = unsafe { descriptor.poll_call(&request, direction, cx) };
-            self.waits = poll.is_pending().then_some(direction);
-            return poll;
+            return unsafe {
+                descriptor.poll_call(&request, direction, Waiter::new(cx.waker(), id))
+            };
         }
         // SAFETY: P2.
         match unsafe { engine.start(&request, cx.waker()) } {
@@ -163,7 +168,7 @@ impl<T: Operation> Future for Op<'_, T> {
         let this = &mut *self;
         loop {
             match this.stage {
-                Stage::Fresh => match this.begin(cx) {
+                Stage::Fresh(_) => match this.begin(cx) {
                     Poll::Ready(completion) => return this.end(completion),
                     Poll::Pending => return Poll::Pending,
                 },
@@ -184,8 +189,9 @@ impl<T: Operation> Future for Op<'_, T> {
 impl<T: Operation> Drop for Op<'_, T> {
     fn drop(&mut self) {
         self.waits_no_more();
-        let (Stage::InFlight(ticket), Some(work)) = (self.stage, self.work.take()) else { return };
-        let cancels = work.cancels();
-        self.engine.abandon(ticket, work.into_late(), cancels);
+        if let (&Stage::InFlight(ticket), Some(work)) = (&self.stage, self.work.take()) {
+            let cancels = work.cancels();
+            self.engine.abandon(ticket, work.into_late(), cancels);
+        }
     }
 }

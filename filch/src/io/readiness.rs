@@ -11,14 +11,15 @@
 //! D4. The end of the driver is news too, and stays. So does the end of the stream: a read that was
 //!     shorter than asked clears what came with its bytes, but must not clear that. Nor may it where
 //!     an urgent byte is: reads stop before it, whatever is behind.
-//! D5. Who gives up waiting says so, and then at most one waker a direction is kept of those who have gone. Whose
-//!     is whose is not known: the others are woken, and who still waits comes again.
+//! D5. The first who waits for a direction has no id here: its waker stays if it gives up, until the next news.
+//!     All others take theirs with them (B1 of `waiters`).
 //!
 //! Not here: the descriptor, the call.
 
 use std::sync::PoisonError;
 use std::task::Waker;
 
+use super::waiters::{Awaited, WaitId, Waiter, Waiters};
 use crate::base::shim::{AtomicU32, AtomicU64, Mutex, Ordering};
 
 #[cfg(all(test, loom))]
@@ -109,7 +110,7 @@ pub(crate) struct Readiness {
     /// under the lock of moves (G5 of `engine`).
     driver: AtomicU32,
     key: AtomicU64,
-    waiters: Mutex<Waiters>,
+    crowd: Mutex<Crowd>,
 }
 
 /// No driver.
@@ -120,14 +121,28 @@ const _: () = assert!(size_of::<Readiness>() == 64);
 
 /// Nearly always one for each direction: those lie here, and the others elsewhere.
 #[derive(Default)]
-struct Waiters {
+struct Crowd {
     read: Option<Waker>,
     write: Option<Waker>,
-    #[expect(clippy::box_collection, reason = "a pointer, for the size of it")]
-    others: Option<Box<Vec<(Direction, Waker)>>>,
+    others: Option<Box<Others>>,
 }
 
-impl Waiters {
+#[derive(Default)]
+struct Others {
+    read: Waiters,
+    write: Waiters,
+}
+
+impl Others {
+    fn of(&mut self, direction: Direction) -> &mut Waiters {
+        match direction {
+            Direction::Read => &mut self.read,
+            Direction::Write => &mut self.write,
+        }
+    }
+}
+
+impl Crowd {
     fn first_of(&mut self, direction: Direction) -> &mut Option<Waker> {
         match direction {
             Direction::Read => &mut self.read,
@@ -135,29 +150,22 @@ impl Waiters {
         }
     }
 
-    /// Adds a waker, or replaces one that wakes the same; returns that.
-    fn add(&mut self, direction: Direction, waker: Waker) -> Option<Waker> {
+    /// Adds a waker, or replaces one that it is to replace; returns that.
+    fn add(&mut self, direction: Direction, who: Waiter<'_>, waker: Waker) -> Option<Waker> {
         let first = self.first_of(direction);
         if first.as_ref().is_none_or(|old| old.will_wake(&waker)) {
             return first.replace(waker);
         }
-        let others = self.others.get_or_insert_default();
-        let same = |(way, old): &(Direction, Waker)| *way == direction && old.will_wake(&waker);
-        match others.iter().position(same) {
-            Some(at) => Some(std::mem::replace(&mut others[at].1, waker)),
-            None => {
-                others.push((direction, waker));
-                None
-            }
-        }
+        self.others.get_or_insert_default().of(direction).add(who, waker)
     }
 
     /// Takes out all that wait for a direction.
     fn take(&mut self, direction: Direction, woken: &mut Vec<Waker>) {
-        woken.extend(self.first_of(direction).take());
+        if let Some(first) = self.first_of(direction).take() {
+            woken.push(first);
+        }
         if let Some(others) = &mut self.others {
-            let waiting = others.extract_if(.., |(way, _)| *way == direction);
-            woken.extend(waiting.map(|(_, waker)| waker));
+            woken.extend(others.of(direction).drain());
         }
     }
 }
@@ -169,7 +177,7 @@ impl Readiness {
             word: AtomicU32::new(READ | WRITE),
             driver: AtomicU32::new(NOWHERE),
             key: AtomicU64::new(0),
-            waiters: Mutex::new(Waiters::default()),
+            crowd: Mutex::new(Crowd::default()),
         }
     }
 
@@ -225,27 +233,18 @@ impl Readiness {
         }
     }
 
-    /// Has `waker` woken by the next news for the direction; false if there is some already (D3).
-    pub(crate) fn wait(&self, direction: Direction, waker: &Waker) -> bool {
+    /// Has somebody woken by the next news for the direction; false if there is some already (D3).
+    pub(crate) fn wait(&self, direction: Direction, who: Waiter<'_>) -> bool {
         // Cloned before the lock: a clone is the user's.
-        let waker = waker.clone();
-        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let waker = who.waker().clone();
+        let mut crowd = self.crowd.lock().unwrap_or_else(PoisonError::into_inner);
         if self.look(direction) != Look::Blocked {
             return false;
         }
-        let old = waiters.add(direction, waker);
-        drop(waiters);
+        let old = crowd.add(direction, who, waker);
+        drop(crowd);
         drop(old);
         true
-    }
-
-    /// Somebody who waited for a direction does not any more (D5).
-    pub(crate) fn give_up(&self, direction: Direction) {
-        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(others) = &mut waiters.others else { return };
-        let woken: Vec<_> = others.extract_if(.., |(way, _)| *way == direction).collect();
-        drop(waiters);
-        woken.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
     /// Brings news; who waited for them is handed out, to be woken without any lock.
@@ -263,12 +262,23 @@ impl Readiness {
                 Err(now) => word = now,
             }
         }
-        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut crowd = self.crowd.lock().unwrap_or_else(PoisonError::into_inner);
         if news.0 & READ != 0 {
-            waiters.take(Direction::Read, woken);
+            crowd.take(Direction::Read, woken);
         }
         if news.0 & WRITE != 0 {
-            waiters.take(Direction::Write, woken);
+            crowd.take(Direction::Write, woken);
         }
+    }
+}
+
+impl Awaited for Readiness {
+    /// D5.
+    fn give_up(&self, id: WaitId) {
+        let mut crowd = self.crowd.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(others) = &mut crowd.others else { return };
+        let wakers = (others.read.remove(id), others.write.remove(id));
+        drop(crowd);
+        drop(wakers);
     }
 }

@@ -34,6 +34,8 @@ use std::task::Waker;
 
 use slab::Slab;
 
+use super::waiters::{WaitId, Waiter, Waiters};
+
 #[cfg(all(test, loom))]
 mod model;
 #[cfg(all(test, not(loom)))]
@@ -155,7 +157,7 @@ enum Wish {
 struct Stream {
     queue: VecDeque<Completion>,
     /// All that wait for the next one: several futures may.
-    wakers: Vec<Waker>,
+    waiters: Waiters,
     /// Unread completions from which the driver should stop it.
     cap: usize,
     course: Course,
@@ -293,7 +295,7 @@ impl Slots {
     /// A new stream, about to be in flight, to be stopped at `cap` unread completions.
     pub(crate) fn insert_stream(&mut self, cap: usize) -> Key {
         let stream =
-            Stream { queue: VecDeque::new(), wakers: Vec::new(), cap, course: Course::Armed };
+            Stream { queue: VecDeque::new(), waiters: Waiters::new(), cap, course: Course::Armed };
         self.add(Life::Stream(Box::new(stream)), Times::Many)
     }
 
@@ -380,12 +382,12 @@ impl Slots {
         }
     }
 
-    /// The next completion of a stream; if there is none yet, `waker` will be woken. `clone` is as for
+    /// The next completion of a stream; if there is none yet, who asks will be woken. `clone` is as for
     /// `poll`.
     pub(crate) fn poll_stream(
         &mut self,
         key: Key,
-        waker: &Waker,
+        who: Waiter<'_>,
         clone: &mut Option<Waker>,
     ) -> Next {
         // Another that shares the stream may have taken the last of it.
@@ -400,24 +402,19 @@ impl Slots {
             self.remove(key);
             return Next::Ended;
         }
-        if stream.wakers.iter().any(|old| old.will_wake(waker)) {
+        if stream.waiters.has(who) {
             return Next::Pending;
         }
-        match clone.take() {
-            None => Next::WantsWaker,
-            Some(clone) => {
-                stream.wakers.push(clone);
-                Next::Pending
-            }
-        }
+        let Some(waker) = clone.take() else { return Next::WantsWaker };
+        *clone = stream.waiters.add(who, waker);
+        Next::Pending
     }
 
-    /// Somebody who waited for the next of a stream does not any more. As D5 of `readiness` has it, all
-    /// wakers but one are handed out, and who still waits comes again.
-    pub(crate) fn give_up(&mut self, key: Key) -> Vec<Waker> {
-        match self.get(key) {
-            Some(Life::Stream(stream)) if stream.wakers.len() > 1 => stream.wakers.split_off(1),
-            _ => Vec::new(),
+    /// Who waited for the next of a stream under this id does not any more: its waker is handed out (O4).
+    pub(crate) fn give_up(&mut self, key: Key, id: WaitId) -> Option<Waker> {
+        match self.get(key)? {
+            Life::Stream(stream) => stream.waiters.remove(id),
+            _ => None,
         }
     }
 
@@ -438,21 +435,21 @@ impl Slots {
         &mut self,
         key: Key,
         dispose: Arc<dyn Dispose>,
-    ) -> (bool, VecDeque<Completion>, Vec<Waker>) {
+    ) -> (bool, VecDeque<Completion>, Waiters) {
         let life = self.live(key);
         let Life::Stream(stream) = life else {
             unreachable!("O6: the key is that of a stream with an owner")
         };
-        let (queue, wakers) =
-            (std::mem::take(&mut stream.queue), std::mem::take(&mut stream.wakers));
+        let (queue, waiters) =
+            (std::mem::take(&mut stream.queue), std::mem::take(&mut stream.waiters));
         match stream.course {
             Course::Ended => {
                 self.remove(key);
-                (false, queue, wakers)
+                (false, queue, waiters)
             }
             course => {
                 *life = Life::OrphanStream(dispose);
-                (course == Course::Armed, queue, wakers)
+                (course == Course::Armed, queue, waiters)
             }
         }
     }
@@ -531,7 +528,7 @@ impl Slots {
                     stream.course = Course::Stopping;
                     then = Then::Stop;
                 }
-                woken.append(&mut stream.wakers);
+                woken.extend(stream.waiters.drain());
                 (Told::Waiters, then)
             }
             Life::OrphanStream(dispose) => {

@@ -4,6 +4,8 @@
 //!     set not to block would not be waited for by a ring.
 //! Y2. A descriptor that is made here is closed on `exec`.
 //! Y3. On a thread of a simulation, calls on sockets are made on its network instead (`fake`).
+//! Y4. What is called for each message is called without the C library's wrapper: that is a place where a
+//!     thread may be cancelled, and two atomic operations make it one.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -17,6 +19,9 @@ use super::request::{First, Request};
 fn last_error() -> i32 {
     -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
 }
+
+/// No address.
+const NOBODY: *mut libc::sockaddr = std::ptr::null_mut();
 
 fn count(result: isize) -> i32 {
     if result < 0 { last_error() } else { i32::try_from(result).unwrap_or(i32::MAX) }
@@ -39,8 +44,11 @@ pub(crate) unsafe fn recv(fd: RawFd, buf: *mut u8, len: u32, flags: i32) -> i32 
     if let Some(result) = faked {
         return result;
     }
+    let flags = flags | libc::MSG_DONTWAIT;
     // SAFETY: by the caller's promise.
-    count(unsafe { libc::recv(fd, buf.cast(), len as usize, flags | libc::MSG_DONTWAIT) })
+    let result =
+        unsafe { libc::syscall(libc::SYS_recvfrom, fd, buf, len as usize, flags, NOBODY, NOBODY) };
+    count(result as isize)
 }
 
 /// # Safety
@@ -52,7 +60,9 @@ pub(crate) unsafe fn send(fd: RawFd, buf: *const u8, len: u32, flags: i32) -> i3
     }
     let flags = flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: by the caller's promise.
-    count(unsafe { libc::send(fd, buf.cast(), len as usize, flags) })
+    let result =
+        unsafe { libc::syscall(libc::SYS_sendto, fd, buf, len as usize, flags, NOBODY, 0usize) };
+    count(result as isize)
 }
 
 /// # Safety

@@ -6,7 +6,7 @@
 //! A3. When descriptors or memory run out, `accept` waits a little longer each time, and goes on when
 //!     there are some again: an error in every call would make a loop around it spin.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -25,6 +25,7 @@ use crate::io::readiness::Direction;
 use crate::io::request::Request;
 use crate::io::slots::{CANCELED, Completion, Dispose, Next};
 use crate::io::sys;
+use crate::io::waiters::{Awaited, WaitId, Waiter, Waits};
 use crate::task::budget::poll_counted;
 
 /// Accepted connections that wait for `accept` at most. Guessed.
@@ -41,14 +42,14 @@ impl Acceptor {
         Self { socket, stream: Mutex::new(None) }
     }
 
-    fn poll_accept(&self, cx: &Context<'_>) -> Poll<io::Result<OwnedFd>> {
+    fn poll_accept(&self, who: Waiter<'_>) -> Poll<io::Result<OwnedFd>> {
         loop {
             let completion = if self.socket.descriptor.tells_readiness() {
                 let fd = self.socket.descriptor.raw();
                 let call = || (sys::accept(fd), false);
-                ready!(self.socket.descriptor.poll_with(Direction::Read, cx, call))
+                ready!(self.socket.descriptor.poll_with(Direction::Read, who, call))
             } else {
-                match ready!(self.poll_stream(cx)) {
+                match ready!(self.poll_stream(who)) {
                     Ok(completion) => completion,
                     Err(error) => return Poll::Ready(Err(error)),
                 }
@@ -66,14 +67,14 @@ impl Acceptor {
     }
 
     /// The next completion of the stream, which is started if there is none (A1).
-    fn poll_stream(&self, cx: &Context<'_>) -> Poll<io::Result<Completion>> {
+    fn poll_stream(&self, who: Waiter<'_>) -> Poll<io::Result<Completion>> {
         let engine = self.socket.descriptor.engine();
         loop {
             let ticket = match self.stream() {
                 Ok(ticket) => ticket,
                 Err(error) => return Poll::Ready(Err(error)),
             };
-            match engine.poll_stream(ticket, cx.waker()) {
+            match engine.poll_stream(ticket, who) {
                 Next::Item(completion) => return Poll::Ready(Ok(completion)),
                 Next::Ended => {
                     let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,15 +82,6 @@ impl Acceptor {
                 }
                 Next::Pending | Next::WantsWaker => return Poll::Pending,
             }
-        }
-    }
-
-    /// Somebody who waited does not any more (D5 of `io/readiness.rs`).
-    fn give_up(&self) {
-        self.socket.descriptor.give_up(Direction::Read);
-        let stream = *self.stream.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ticket) = stream {
-            self.socket.descriptor.engine().give_up(ticket);
         }
     }
 
@@ -114,13 +106,12 @@ impl Acceptor {
         let engine = self.socket.descriptor.engine();
         engine.stop_stream(ticket);
         let mut accepted = Vec::new();
-        while let Some(completion) = poll_fn(|cx| match engine.poll_stream(ticket, cx.waker()) {
+        let poll = |_: &Self, who: Waiter<'_>| match engine.poll_stream(ticket, who) {
             Next::Item(completion) => Poll::Ready(Some(completion)),
             Next::Ended => Poll::Ready(None),
             Next::Pending | Next::WantsWaker => Poll::Pending,
-        })
-        .await
-        {
+        };
+        while let Some(completion) = Waits::at(self).until(poll).await {
             if completion.result >= 0 {
                 // SAFETY: the kernel has made the descriptor, for us alone.
                 accepted.push(unsafe { OwnedFd::from_raw_fd(completion.result) });
@@ -128,6 +119,16 @@ impl Acceptor {
         }
         self.stream.lock().unwrap_or_else(PoisonError::into_inner).take();
         Ok(accepted)
+    }
+}
+
+impl Awaited for Acceptor {
+    fn give_up(&self, id: WaitId) {
+        self.socket.descriptor.give_up(id);
+        let stream = *self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ticket) = stream {
+            self.socket.descriptor.engine().give_up(ticket, id);
+        }
     }
 }
 
@@ -158,18 +159,17 @@ impl Dispose for Unwanted {
 /// [`UnixListener::accept`](super::UnixListener::accept).
 #[must_use = "futures do nothing unless awaited"]
 pub struct Accept<'a, S = TcpStream> {
-    acceptor: &'a Acceptor,
+    waits: Waits<'a, Acceptor>,
     backoff: Backoff,
     /// A3.
     pause: Option<Op<'a, Pause>>,
-    /// Whether it has found no connection yet.
-    waits: bool,
     opens: PhantomData<fn() -> S>,
 }
 
 impl<'a, S> Accept<'a, S> {
     pub(super) fn new(acceptor: &'a Acceptor) -> Self {
-        Self { acceptor, backoff: Backoff::new(), pause: None, waits: false, opens: PhantomData }
+        let (waits, backoff) = (Waits::at(acceptor), Backoff::new());
+        Self { waits, backoff, pause: None, opens: PhantomData }
     }
 
     /// The next connection, as `open` makes it of a socket; it is not connected if it has ended
@@ -184,10 +184,10 @@ impl<'a, S> Accept<'a, S> {
                 ready!(Pin::new(pause).poll(cx));
                 self.pause = None;
             }
-            let poll = poll_counted(cx, |cx| self.acceptor.poll_accept(cx));
-            self.waits = poll.is_pending();
-            let accepted = ready!(poll);
-            let engine = self.acceptor.socket.descriptor.engine();
+            let waits = &mut self.waits;
+            let poll = |cx: &mut Context<'_>| waits.poll(cx, |at, who| at.poll_accept(who));
+            let accepted = ready!(poll_counted(cx, poll));
+            let engine = self.waits.at.socket.descriptor.engine();
             match accepted {
                 Ok(fd) => match Socket::from_fd(fd, engine).and_then(open) {
                     Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => {}
@@ -198,14 +198,6 @@ impl<'a, S> Accept<'a, S> {
                 }
                 Err(error) => return Poll::Ready(Err(error)),
             }
-        }
-    }
-}
-
-impl<S> Drop for Accept<'_, S> {
-    fn drop(&mut self) {
-        if self.waits {
-            self.acceptor.give_up();
         }
     }
 }

@@ -19,7 +19,7 @@ impl Socket {
             return Poll::Ready(Ok(0));
         }
         // SAFETY: `poll_read` writes initialized bytes only.
-        poll_counted(cx, |cx| self.reads.poll_read(cx, unsafe { uninit(buf) }))
+        poll_counted(cx, |cx| self.reads.poll_read((&*cx).into(), unsafe { uninit(buf) }))
     }
 
     /// Bytes of `buf`, as many as fit.

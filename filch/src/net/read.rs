@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::mem::{MaybeUninit, offset_of};
 use std::sync::{Arc, PoisonError};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Poll, Waker, ready};
 
 use crate::base::shim::{AtomicBool, Mutex, MutexGuard, Ordering};
 use crate::io::buffers::Pool;
@@ -30,6 +30,7 @@ use crate::io::engine::Ticket;
 use crate::io::readiness::Direction;
 use crate::io::request::{First, Request};
 use crate::io::slots::{CANCELED, Completion, Dispose, Next};
+use crate::io::waiters::{Awaited, WaitId, Waiter, Waiters};
 use crate::io::{Chunk, sys};
 
 mod look;
@@ -65,7 +66,7 @@ struct State {
     failed: Option<i32>,
     stream: Option<Stream>,
     /// Who waits for an abandoned receive.
-    waiters: Vec<Waker>,
+    waiters: Waiters,
 }
 
 #[derive(Clone)]
@@ -161,29 +162,13 @@ impl ReadSide {
             state.stash.push_back(Chunk::from_vec(bytes.to_vec()));
         }
         self.note(&state);
-        let waiters = std::mem::take(&mut state.waiters);
+        let mut waiters = std::mem::take(&mut state.waiters);
         drop(state);
-        waiters.into_iter().for_each(Waker::wake);
-    }
-
-    /// Somebody who waited does not any more (D5 of `io/readiness.rs`).
-    pub(super) fn give_up(&self) {
-        if self.descriptor.tells_readiness() {
-            self.descriptor.give_up(Direction::Read);
-        }
-        let mut state = self.lock();
-        let stream = state.stream.as_ref().map(|stream| stream.ticket);
-        let others = state.waiters.len().min(1);
-        let waiters = state.waiters.split_off(others);
-        drop(state);
-        waiters.into_iter().for_each(Waker::wake);
-        if let Some(ticket) = stream {
-            self.descriptor.engine().give_up(ticket);
-        }
+        waiters.drain().for_each(Waker::wake);
     }
 
     /// The next chunk of stash or stream, if there is either (R1, R2, R3).
-    fn poll_chunk(&self, cx: &Context<'_>) -> Poll<Found<Chunk>> {
+    fn poll_chunk(&self, who: Waiter<'_>) -> Poll<Found<Chunk>> {
         let mut clone = None;
         loop {
             let mut state = self.lock();
@@ -193,12 +178,14 @@ impl ReadSide {
             }
             if state.abandoned > 0 {
                 if let Some(waker) = clone.take() {
-                    state.waiters.push(waker);
+                    let before = state.waiters.add(who, waker);
+                    drop(state);
+                    drop(before);
                     return Poll::Pending;
                 }
                 drop(state);
                 // Cloned without the lock: a clone is the user's.
-                clone = Some(cx.waker().clone());
+                clone = Some(who.waker().clone());
                 continue;
             }
             if let Some(errno) = state.failed.take() {
@@ -208,7 +195,7 @@ impl ReadSide {
             }
             let Some(stream) = state.stream.clone() else { return Poll::Ready(Found::Nothing) };
             drop(state);
-            match self.descriptor.engine().poll_stream(stream.ticket, cx.waker()) {
+            match self.descriptor.engine().poll_stream(stream.ticket, who) {
                 Next::Pending | Next::WantsWaker => return Poll::Pending,
                 Next::Ended => {
                     let mut state = self.lock();
@@ -239,10 +226,10 @@ impl ReadSide {
     /// Bytes of stash or stream, copied (R3). An empty answer is the end.
     pub(super) fn poll_copy(
         &self,
-        cx: &Context<'_>,
+        who: Waiter<'_>,
         into: &mut [MaybeUninit<u8>],
     ) -> Poll<Found<usize>> {
-        Poll::Ready(match ready!(self.poll_chunk(cx)) {
+        Poll::Ready(match ready!(self.poll_chunk(who)) {
             Found::Nothing => Found::Nothing,
             Found::NoBuffers => Found::NoBuffers,
             Found::Bytes(Err(error)) => Found::Bytes(Err(error)),
@@ -259,15 +246,15 @@ impl ReadSide {
     }
 
     /// The next chunk, of a stream that is started if there is none.
-    pub(super) fn poll_recv(&self, cx: &Context<'_>) -> Poll<io::Result<Chunk>> {
+    pub(super) fn poll_recv(&self, who: Waiter<'_>) -> Poll<io::Result<Chunk>> {
         if self.descriptor.tells_readiness() && self.is_plain() {
-            return self.poll_own(cx);
+            return self.poll_own(who);
         }
         let mut brings = Brings::Chunks;
         loop {
-            match ready!(self.poll_chunk(cx)) {
+            match ready!(self.poll_chunk(who)) {
                 Found::Bytes(result) => return Poll::Ready(result),
-                Found::Nothing if self.descriptor.tells_readiness() => return self.poll_own(cx),
+                Found::Nothing if self.descriptor.tells_readiness() => return self.poll_own(who),
                 Found::Nothing => self.start_stream(brings)?,
                 Found::NoBuffers => {
                     // R5.
@@ -288,20 +275,32 @@ impl ReadSide {
         }
     }
 
-    /// Bytes into memory that is the caller's during the call, for `futures-io`.
+    /// Bytes into memory that is the caller's during the call.
     pub(super) fn poll_read(
         &self,
-        cx: &Context<'_>,
+        who: Waiter<'_>,
+        into: &mut [MaybeUninit<u8>],
+    ) -> Poll<io::Result<usize>> {
+        if self.descriptor.tells_readiness() && self.is_plain() {
+            return self.poll_receive(who, into);
+        }
+        self.poll_read_ahead(who, into)
+    }
+
+    /// As `poll_read`, of stash and stream, which is started if there is none.
+    fn poll_read_ahead(
+        &self,
+        who: Waiter<'_>,
         into: &mut [MaybeUninit<u8>],
     ) -> Poll<io::Result<usize>> {
         let mut brings = Brings::Chunks;
         loop {
             let found =
-                if self.is_plain() { Found::Nothing } else { ready!(self.poll_copy(cx, into)) };
+                if self.is_plain() { Found::Nothing } else { ready!(self.poll_copy(who, into)) };
             match found {
                 Found::Bytes(result) => return Poll::Ready(result),
                 Found::Nothing if self.descriptor.tells_readiness() => {
-                    return self.poll_receive(cx, into);
+                    return self.poll_receive(who, into);
                 }
                 Found::Nothing => self.start_stream(brings)?,
                 // R5.
@@ -316,9 +315,9 @@ impl ReadSide {
     }
 
     /// A receive into memory of its own, where the kernel tells readiness only.
-    fn poll_own(&self, cx: &Context<'_>) -> Poll<io::Result<Chunk>> {
+    fn poll_own(&self, who: Waiter<'_>) -> Poll<io::Result<Chunk>> {
         let mut bytes = Vec::new();
-        let completion = ready!(self.descriptor.poll_with(Direction::Read, cx, || {
+        let completion = ready!(self.descriptor.poll_with(Direction::Read, who, || {
             bytes.reserve(OWN);
             self.receive(bytes.spare_capacity_mut())
         }));
@@ -328,13 +327,14 @@ impl ReadSide {
         Poll::Ready(Ok(Chunk::from_vec(bytes)))
     }
 
+    #[inline]
     fn poll_receive(
         &self,
-        cx: &Context<'_>,
+        who: Waiter<'_>,
         into: &mut [MaybeUninit<u8>],
     ) -> Poll<io::Result<usize>> {
         let call = || self.receive(into);
-        let completion = ready!(self.descriptor.poll_with(Direction::Read, cx, call));
+        let completion = ready!(self.descriptor.poll_with(Direction::Read, who, call));
         Poll::Ready(completion.to_io().map(|count| count as usize))
     }
 
@@ -371,6 +371,20 @@ impl ReadSide {
             self.note(&state);
         }
         Ok(())
+    }
+}
+
+impl Awaited for ReadSide {
+    fn give_up(&self, id: WaitId) {
+        self.descriptor.give_up(id);
+        let mut state = self.lock();
+        let stream = state.stream.as_ref().map(|stream| stream.ticket);
+        let waker = state.waiters.remove(id);
+        drop(state);
+        drop(waker);
+        if let Some(ticket) = stream {
+            self.descriptor.engine().give_up(ticket, id);
+        }
     }
 }
 

@@ -10,12 +10,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use super::read::{Found, MOST};
+use super::read::{Found, MOST, ReadSide};
 use super::socket::{Inner, Socket};
 use crate::io::descriptor::Descriptor;
 use crate::io::op::{Op, Operation};
 use crate::io::request::Request;
 use crate::io::slots::{Completion, Late};
+use crate::io::waiters::Waits;
 use crate::io::{Chunk, IoBufMut};
 use crate::task::budget::poll_counted;
 
@@ -99,22 +100,20 @@ pub struct Read<'a, B: IoBufMut + Unpin> {
     /// Bytes read so far.
     filled: usize,
     cancelled: bool,
-    /// Whether it has found nothing yet, without a receive in flight.
-    waits: bool,
     stage: Stage<'a, B>,
 }
 
 enum Stage<'a, B: IoBufMut + Unpin> {
     /// Nothing is in flight; where the kernel tells readiness only, it stays so.
-    Start(B),
+    Start(B, Waits<'a, ReadSide>),
     Receive(Op<'a, Receive<B>>),
     Over,
 }
 
 impl<'a, B: IoBufMut + Unpin> Read<'a, B> {
     pub(super) fn new(socket: &'a Socket, buf: B, extent: Extent) -> Self {
-        let stage = Stage::Start(buf);
-        Self { socket, extent, filled: 0, cancelled: false, waits: false, stage }
+        let stage = Stage::Start(buf, Waits::at(&socket.reads));
+        Self { socket, extent, filled: 0, cancelled: false, stage }
     }
 
     /// Ends the read early: what came before is its result, else an error, and the buffer comes back
@@ -174,12 +173,20 @@ impl<'a, B: IoBufMut + Unpin> Read<'a, B> {
         Poll::Ready((result, buf))
     }
 
+    fn start(&mut self, buf: B) {
+        self.stage = Stage::Start(buf, Waits::at(&self.socket.reads));
+    }
+
     /// What can be had without a receive in flight: of stash and stream, or by a call where the kernel
     /// tells readiness only.
-    fn poll_start(&mut self, cx: &Context<'_>, buf: &mut B) -> Poll<Found<usize>> {
-        let reads = &self.socket.reads;
+    fn poll_start(
+        &self,
+        cx: &Context<'_>,
+        buf: &mut B,
+        waits: &mut Waits<'_, ReadSide>,
+    ) -> Poll<Found<usize>> {
         let calls = self.socket.descriptor.tells_readiness();
-        if reads.is_plain() && !calls {
+        if self.socket.reads.is_plain() && !calls {
             return Poll::Ready(Found::Nothing);
         }
         let room = buf.bytes_total() - self.filled;
@@ -187,10 +194,12 @@ impl<'a, B: IoBufMut + Unpin> Read<'a, B> {
         let first = unsafe { buf.as_mut_ptr().add(self.filled) };
         // SAFETY: the rest of the buffer may be written, and nobody else reaches it now.
         let into = unsafe { std::slice::from_raw_parts_mut(first.cast(), room) };
-        if calls {
-            return reads.poll_read(cx, into).map(Found::Bytes);
-        }
-        reads.poll_copy(cx, into)
+        waits.poll(cx, |reads, who| {
+            if calls {
+                return reads.poll_read(who, into).map(Found::Bytes);
+            }
+            reads.poll_copy(who, into)
+        })
     }
 }
 
@@ -208,18 +217,16 @@ impl<B: IoBufMut + Unpin> Read<'_, B> {
         let this = self;
         loop {
             match std::mem::replace(&mut this.stage, Stage::Over) {
-                Stage::Start(buf) if this.cancelled => {
+                Stage::Start(buf, _) if this.cancelled => {
                     return this.over(Err(io::Error::from_raw_os_error(libc::ECANCELED)), buf);
                 }
-                Stage::Start(mut buf) => {
+                Stage::Start(mut buf, mut waits) => {
                     if buf.bytes_total() == 0 {
                         return this.over(Ok(0), buf);
                     }
-                    let poll = this.poll_start(cx, &mut buf);
-                    this.waits = poll.is_pending();
-                    let count = match poll {
+                    let count = match this.poll_start(cx, &mut buf, &mut waits) {
                         Poll::Pending => {
-                            this.stage = Stage::Start(buf);
+                            this.stage = Stage::Start(buf, waits);
                             return Poll::Pending;
                         }
                         Poll::Ready(Found::Bytes(Ok(count))) => count,
@@ -235,7 +242,7 @@ impl<B: IoBufMut + Unpin> Read<'_, B> {
                     };
                     match this.advance(&mut buf, count) {
                         Some(result) => return this.over(result, buf),
-                        None => this.stage = Stage::Start(buf),
+                        None => this.start(buf),
                     }
                 }
                 Stage::Receive(mut op) => {
@@ -249,7 +256,7 @@ impl<B: IoBufMut + Unpin> Read<'_, B> {
                     };
                     match this.advance(&mut buf, count) {
                         Some(result) => return this.over(result, buf),
-                        None => this.stage = Stage::Start(buf),
+                        None => this.start(buf),
                     }
                 }
                 Stage::Over => panic!("a read was polled after its end"),
@@ -261,14 +268,11 @@ impl<B: IoBufMut + Unpin> Read<'_, B> {
 impl<B: IoBufMut + Unpin> Drop for Read<'_, B> {
     /// What a read of all has got so far is for the next read (R1). A receive in flight sees to its own.
     fn drop(&mut self) {
-        if self.waits {
-            self.socket.reads.give_up();
-        }
         if self.filled == 0 {
             return;
         }
         let first = match &self.stage {
-            Stage::Start(buf) => buf.as_ptr(),
+            Stage::Start(buf, _) => buf.as_ptr(),
             Stage::Receive(op) => match op.work() {
                 Some(work) => work.buf.as_ptr(),
                 None => return,
@@ -283,15 +287,11 @@ impl<B: IoBufMut + Unpin> Drop for Read<'_, B> {
 
 /// The next chunk; see [`TcpStream::recv`](super::TcpStream::recv).
 #[must_use = "futures do nothing unless awaited"]
-pub struct Recv<'a> {
-    socket: &'a Socket,
-    /// Whether it has found nothing yet.
-    waits: bool,
-}
+pub struct Recv<'a>(Waits<'a, ReadSide>);
 
 impl<'a> Recv<'a> {
     pub(super) fn new(socket: &'a Socket) -> Self {
-        Self { socket, waits: false }
+        Self(Waits::at(&socket.reads))
     }
 }
 
@@ -299,18 +299,9 @@ impl Future for Recv<'_> {
     type Output = io::Result<Option<Chunk>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let poll = poll_counted(cx, |cx| self.socket.reads.poll_recv(cx));
-        self.waits = poll.is_pending();
-        let chunk = ready!(poll)?;
+        let poll = |cx: &mut Context<'_>| self.0.poll(cx, |reads, who| reads.poll_recv(who));
+        let chunk = ready!(poll_counted(cx, poll))?;
         Poll::Ready(Ok(Some(chunk).filter(|chunk| !chunk.is_empty())))
-    }
-}
-
-impl Drop for Recv<'_> {
-    fn drop(&mut self) {
-        if self.waits {
-            self.socket.reads.give_up();
-        }
     }
 }
 

@@ -22,6 +22,7 @@ use crate::io::readiness::Direction;
 use crate::io::request::Request;
 use crate::io::slots::{Completion, Late};
 use crate::io::sys;
+use crate::io::waiters::Waits;
 use crate::task::budget::poll_proceed;
 
 /// A wait for readiness on a ring.
@@ -108,15 +109,6 @@ pub(super) async fn when<T>(
     }
 }
 
-/// A wait for readiness; dropped, it is given up (D5 of `io/readiness.rs`).
-struct Waits<'a>(&'a Descriptor, Direction);
-
-impl Drop for Waits<'_> {
-    fn drop(&mut self) {
-        self.0.give_up(self.1);
-    }
-}
-
 /// As `when`, where the kernel tells readiness only.
 async fn when_told<T>(
     descriptor: &Arc<Descriptor>,
@@ -124,18 +116,15 @@ async fn when_told<T>(
     mut call: impl FnMut() -> io::Result<T>,
 ) -> io::Result<T> {
     let mut answer = None;
-    let waits = Waits(descriptor, direction);
-    let completion = poll_fn(|cx| {
-        descriptor.poll_with(direction, cx, || match call() {
-            Ok(value) => {
-                answer = Some(value);
-                (0, false)
-            }
-            Err(error) => (-error.raw_os_error().unwrap_or(libc::EIO), false),
-        })
-    })
-    .await;
-    std::mem::forget(waits);
+    let mut call = || match call() {
+        Ok(value) => {
+            answer = Some(value);
+            (0, false)
+        }
+        Err(error) => (-error.raw_os_error().unwrap_or(libc::EIO), false),
+    };
+    let waits = Waits::at(&**descriptor);
+    let completion = waits.until(|at, who| at.poll_with(direction, who, &mut call)).await;
     completion.to_io()?;
     Ok(answer.expect("a call that succeeds answers"))
 }

@@ -5,8 +5,7 @@
 //! W2. A write that is dropped before its first byte has not happened. One that is dropped later runs
 //!     to its end: what is left of it keeps the line, the bytes and the socket. Only the end of its runtime
 //!     cuts it off, and then the direction is shut: nothing may follow half of a message.
-//! W3. A line that is let go wakes all who wait for it; the first to come takes it. Of those who have given
-//!     up waiting at most one waker is kept.
+//! W3. A line that is let go wakes all who wait for it; the first to come takes it.
 //! W4. A write is tried by a call first, because most sockets take it at once; but a worker that
 //!     many writes come from collects them for its ring. What does not fit is left to the ring, whole
 //!     (`MSG_WAITALL`), or waits for readiness.
@@ -18,7 +17,6 @@
 //! W7. Tasks that write by `futures-io` through references to one socket share a wait for readiness; its
 //!     end wakes them all, because the one that polled last may have given up.
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::mem::offset_of;
@@ -29,9 +27,7 @@ use std::task::{Context, Poll, Wake, Waker, ready};
 use super::read::MOST;
 use super::socket::{Inner, Socket};
 use super::when::Wait;
-use crate::base::shim::{
-    AtomicBool, AtomicU32, AtomicUsize, Mutex, MutexGuard, OnceLock, Ordering,
-};
+use crate::base::shim::{AtomicBool, AtomicU32, AtomicUsize, Mutex, OnceLock, Ordering};
 use crate::io::IoBuf;
 use crate::io::descriptor::Descriptor;
 use crate::io::driver::Cancel;
@@ -41,6 +37,7 @@ use crate::io::readiness::Direction;
 use crate::io::request::Request;
 use crate::io::slots::{CANCELED, Completion, Late, Polled};
 use crate::io::sys;
+use crate::io::waiters::{Awaited, SharedWaiters, WaitId, Waiter, Waits};
 use crate::task::budget::poll_counted;
 
 mod turn;
@@ -55,7 +52,7 @@ const AWAITED: u32 = 2;
 /// The line that writers stand in (W1). Each write needs the fields from `uncopied` on.
 #[repr(C)]
 pub(crate) struct WriteSide {
-    waiters: Mutex<VecDeque<Waker>>,
+    waiters: SharedWaiters,
     /// What writes by `futures-io` need on a ring.
     room: OnceLock<Box<Room>>,
     descriptor: Arc<Descriptor>,
@@ -71,48 +68,25 @@ impl WriteSide {
     pub(super) const HOT: usize = offset_of!(Self, uncopied);
 
     pub(super) fn new(descriptor: Arc<Descriptor>) -> Self {
-        let (line, waiters) = (AtomicU32::new(FREE), Mutex::new(VecDeque::new()));
+        let (line, waiters) = (AtomicU32::new(FREE), SharedWaiters::default());
         let (shuts, uncopied) = (AtomicBool::new(false), AtomicUsize::new(usize::MAX));
         Self { line, waiters, descriptor, room: OnceLock::new(), shuts, uncopied }
     }
 
     /// Takes the line, or waits for it.
-    fn poll_take(&self, cx: &Context<'_>) -> Poll<()> {
+    fn poll_take(&self, who: Waiter<'_>) -> Poll<()> {
         // ORDERING: Acquire pairs with the Release in `let_go`: writes are in order. Relaxed on
         // failure, the swap below decides.
         let free =
             self.line.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        if free { Poll::Ready(()) } else { self.wait(cx) }
+        if free { Poll::Ready(()) } else { self.wait(who) }
     }
 
     #[cold]
-    fn wait(&self, cx: &Context<'_>) -> Poll<()> {
-        // Cloned without the lock: a clone is the user's.
-        let waker = cx.waker().clone();
-        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+    fn wait(&self, who: Waiter<'_>) -> Poll<()> {
         // ORDERING: Acquire as in `poll_take`. Under the lock, so that who lets go of an AWAITED line
         // finds the waker.
-        if self.line.swap(AWAITED, Ordering::Acquire) == FREE {
-            return Poll::Ready(());
-        }
-        if !waiters.iter().any(|old| old.will_wake(&waker)) {
-            waiters.push_back(waker);
-        }
-        Poll::Pending
-    }
-
-    /// Somebody who waited for the line does not any more (W3). Whose waker is whose is not known: all but
-    /// one are woken, and who still waits comes again.
-    fn give_up(&self) {
-        // ORDERING: Relaxed, who waited has seen it so, or it was let go since and all were woken.
-        if self.line.load(Ordering::Relaxed) != AWAITED {
-            return;
-        }
-        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = waiters.len().min(1);
-        let woken = waiters.split_off(kept);
-        drop(waiters);
-        woken.into_iter().for_each(Waker::wake);
+        self.waiters.wait(who, || self.line.swap(AWAITED, Ordering::Acquire) != FREE)
     }
 
     fn let_go(&self) {
@@ -122,10 +96,14 @@ impl WriteSide {
         let before = self.line.swap(FREE, Ordering::SeqCst);
         self.shut_if_wanted();
         if before == AWAITED {
-            let waiters =
-                std::mem::take(&mut *self.waiters.lock().unwrap_or_else(PoisonError::into_inner));
-            waiters.into_iter().for_each(Waker::wake);
+            self.waiters.wake_all();
         }
+    }
+}
+
+impl Awaited for WriteSide {
+    fn give_up(&self, id: WaitId) {
+        self.waiters.give_up(id);
     }
 }
 
@@ -143,11 +121,11 @@ impl WriteSide {
     /// # Safety
     /// R1 of `io/request.rs` holds during the call.
     unsafe fn poll_request(&self, cx: &Context<'_>, request: &Request) -> Poll<io::Result<usize>> {
-        ready!(self.poll_take(cx));
+        ready!(self.poll_take(cx.into()));
         let written = loop {
             if self.descriptor.tells_readiness() {
                 // SAFETY: by the caller's promise.
-                break unsafe { self.descriptor.poll_call(request, Direction::Write, cx) }
+                break unsafe { self.descriptor.poll_call(request, Direction::Write, cx.into()) }
                     .map(Completion::to_io);
             }
             // SAFETY: by the caller's promise.
@@ -170,7 +148,8 @@ impl WriteSide {
     fn poll_ready(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let engine = self.descriptor.engine();
         let room = self.room.get_or_init(Box::default);
-        room.bell.add(cx);
+        // It waits in any case.
+        let _ = room.bell.0.wait(cx.into(), || true);
         let waker = Waker::from(room.bell.clone());
         let mut under_way = room.wait.lock().unwrap_or_else(PoisonError::into_inner);
         let mut wait = match under_way.take() {
@@ -213,29 +192,11 @@ struct Room {
 
 /// Whom the end of a wait for readiness concerns (W7).
 #[derive(Default)]
-struct Bell(Mutex<Vec<Waker>>);
-
-impl Bell {
-    fn lock(&self) -> MutexGuard<'_, Vec<Waker>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn add(&self, cx: &Context<'_>) {
-        // Cloned, and dropped, without the lock: a waker is the user's.
-        let waker = cx.waker().clone();
-        let mut waiters = self.lock();
-        if waiters.iter().any(|old| old.will_wake(&waker)) {
-            drop(waiters);
-        } else {
-            waiters.push(waker);
-        }
-    }
-}
+struct Bell(SharedWaiters);
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
-        let waiters = std::mem::take(&mut *self.lock());
-        waiters.into_iter().for_each(Waker::wake);
+        self.0.wake_all();
     }
 }
 
@@ -359,10 +320,10 @@ impl<B: IoBuf> Pusher<B> {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(leftover) = &mut *slot {
             let (descriptor, request) = (leftover.inner.descriptor.clone(), leftover.request());
-            let cx = Context::from_waker(&waker);
+            let who = Waiter::nameless(&waker);
             // SAFETY: the leftover keeps the bytes during the call.
             let Poll::Ready(completion) =
-                (unsafe { descriptor.poll_call(&request, Direction::Write, &cx) })
+                (unsafe { descriptor.poll_call(&request, Direction::Write, who) })
             else {
                 // The waker keeps it.
                 return;
@@ -396,7 +357,7 @@ pub struct Write<'a, B: IoBuf + Unpin> {
 
 enum Stage<'a, B: IoBuf + Unpin> {
     /// Without the line.
-    Start(B),
+    Start(B, Waits<'a, WriteSide>),
     /// With the line.
     Send(Op<'a, Send<B>>),
     Over,
@@ -404,7 +365,8 @@ enum Stage<'a, B: IoBuf + Unpin> {
 
 impl<'a, B: IoBuf + Unpin> Write<'a, B> {
     pub(super) fn new(socket: &'a Socket, buf: B, extent: Extent) -> Self {
-        Self { socket, extent, sent: 0, cancelled: false, stage: Stage::Start(buf) }
+        let stage = Stage::Start(buf, Waits::at(&socket.writes));
+        Self { socket, extent, sent: 0, cancelled: false, stage }
     }
 
     /// Ends the write early: how many bytes are gone is its result, or an error if none is, and the
@@ -494,13 +456,13 @@ impl<B: IoBuf + Unpin> Write<'_, B> {
         let this = self;
         loop {
             match std::mem::replace(&mut this.stage, Stage::Over) {
-                Stage::Start(buf) => {
+                Stage::Start(buf, mut waits) => {
                     if this.cancelled {
                         let error = io::Error::from_raw_os_error(libc::ECANCELED);
                         return Poll::Ready((Err(error), buf));
                     }
-                    if this.socket.writes.poll_take(cx).is_pending() {
-                        this.stage = Stage::Start(buf);
+                    if waits.poll(cx, |writes, who| writes.poll_take(who)).is_pending() {
+                        this.stage = Stage::Start(buf, waits);
                         return Poll::Pending;
                     }
                     let descriptor = &this.socket.descriptor;
@@ -532,9 +494,8 @@ impl<B: IoBuf + Unpin> Drop for Write<'_, B> {
     /// W2. What is in flight sees to itself; what waits for readiness goes on if it has begun.
     fn drop(&mut self) {
         let op = match &mut self.stage {
-            Stage::Start(_) => return self.socket.writes.give_up(),
             Stage::Send(op) => op,
-            Stage::Over => return,
+            Stage::Start(..) | Stage::Over => return,
         };
         let Some(Send { inner, buf, sent, extent }) = op.take_idle() else { return };
         let leftover = Box::new(Leftover { inner, buf, sent, extent });

@@ -95,6 +95,7 @@ fn is_active() -> bool {
     ACTIVE.load(Ordering::Relaxed)
 }
 
+#[inline]
 fn with<R>(f: impl FnOnce(&Participant) -> R) -> Option<R> {
     if !is_active() {
         return None;
@@ -105,6 +106,7 @@ fn with<R>(f: impl FnOnce(&Participant) -> R) -> Option<R> {
 }
 
 /// Whether the calling thread takes part in a simulation.
+#[inline]
 pub(crate) fn is_on() -> bool {
     with(|_| ()).is_some()
 }

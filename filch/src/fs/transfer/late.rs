@@ -195,7 +195,7 @@ impl<A: Area> Leftover<A> {
         let offset = self.spot.offset(handle, A::WAY, self.done)?;
         let request = self.area.request(handle.raw(), self.done, offset);
         // SAFETY: M1 of `area`, which is borrowed during the call.
-        unsafe { poll_watched(handle, watch, Direction::Write, &request, cx) }.map(Ok)
+        unsafe { poll_watched(handle, watch, Direction::Write, &request, cx.into()) }.map(Ok)
     }
 }
 

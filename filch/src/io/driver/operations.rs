@@ -14,6 +14,7 @@ use crate::io::epoll::SourceKey;
 use crate::io::readiness::Readiness;
 use crate::io::request::Request;
 use crate::io::slots::{Abandoned, CANCELED, Completion, Dispose, Key, Late, Next, Polled};
+use crate::io::waiters::{WaitId, Waiter};
 
 /// Who performs an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,25 +132,25 @@ impl Driver {
         }
     }
 
-    /// The next completion of a stream; `waker` is woken when there is one.
-    pub(crate) fn poll_stream(&self, key: Key, waker: &Waker) -> Next {
+    /// The next completion of a stream; who asks is woken when there is one.
+    pub(crate) fn poll_stream(&self, key: Key, who: Waiter<'_>) -> Next {
         let mut clone = None;
         loop {
             let mut state = self.lock();
-            let next = state.slots.poll_stream(key, waker, &mut clone);
+            let next = state.slots.poll_stream(key, who, &mut clone);
             self.count(&state);
             drop(state);
             if next != Next::WantsWaker {
                 return next;
             }
-            clone = Some(waker.clone());
+            clone = Some(who.waker().clone());
         }
     }
 
-    /// Somebody who waited for the next of a stream does not any more.
-    pub(crate) fn give_up(&self, key: Key) {
-        let wakers = self.lock().slots.give_up(key);
-        wakers.into_iter().for_each(Waker::wake);
+    /// Who waited for the next of a stream does not any more.
+    pub(crate) fn give_up(&self, key: Key, id: WaitId) {
+        let waker = self.lock().slots.give_up(key, id);
+        drop(waker);
     }
 
     /// Asks the kernel to cancel an operation. Its completion comes in any case.
@@ -194,13 +195,13 @@ impl Driver {
     /// The owner of a stream goes; what is unread, and what comes, goes to `dispose`.
     pub(crate) fn abandon_stream(&self, caller: Caller, key: Key, dispose: Arc<dyn Dispose>) {
         let mut state = self.lock();
-        let (cancels, unread, wakers) = state.slots.abandon_stream(key, dispose.clone());
+        let (cancels, unread, waiters) = state.slots.abandon_stream(key, dispose.clone());
         if cancels {
             state.cancel(key);
         }
         self.count(&state);
         drop(state);
-        drop(wakers);
+        drop(waiters);
         unread.into_iter().for_each(|completion| dispose.dispose(completion));
         if cancels {
             self.wake_if(caller);

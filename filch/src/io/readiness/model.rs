@@ -8,6 +8,7 @@ use loom::thread;
 
 use super::{Direction, Look, News, Readiness};
 use crate::base::shim::{AtomicUsize, Ordering};
+use crate::io::waiters::Waiter;
 
 /// Counts its wakes; no part of what is modelled.
 #[derive(Default)]
@@ -21,10 +22,11 @@ impl Wake for Wakes {
 
 /// Reads as a future does: until there is something, or it is told that it will be woken.
 fn read_or_wait(readiness: &Readiness, bytes: &AtomicUsize, waker: &Waker) -> bool {
+    let who = Waiter::nameless(waker);
     loop {
         match readiness.look(Direction::Read) {
             Look::Closed => return true,
-            Look::Blocked if readiness.wait(Direction::Read, waker) => return false,
+            Look::Blocked if readiness.wait(Direction::Read, who) => return false,
             Look::Blocked => {}
             Look::Ready(seen) => {
                 // ORDERING: Acquire pairs with the Release below: the system's own order.

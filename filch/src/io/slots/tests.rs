@@ -46,7 +46,7 @@ fn tell(slots: &mut Slots, key: Key, completion: Completion) -> Then {
 }
 
 fn next(slots: &mut Slots, key: Key) -> Next {
-    slots.poll_stream(key, &waker(), &mut Some(waker()))
+    slots.poll_stream(key, Waiter::nameless(&waker()), &mut Some(waker()))
 }
 
 #[test]

@@ -3,25 +3,16 @@
 //! The caller's memory is borrowed: bytes come from stash and stream, or by a call that is made while
 //! the future is polled (K1 of `when`).
 
-use std::future::poll_fn;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::task::{Context, Poll, Waker, ready};
 
 use super::{Found, ReadSide};
 use crate::io::readiness::Direction;
+use crate::io::waiters::{Waiter, Waits};
 use crate::io::{Chunk, sys};
 use crate::net::socket::uninit;
 use crate::net::when::{at_once, once, ready as when_ready, when};
-
-/// A wait for stash or stream; dropped, it is given up.
-struct Waits<'a>(&'a ReadSide);
-
-impl Drop for Waits<'_> {
-    fn drop(&mut self) {
-        self.0.give_up();
-    }
-}
 
 impl ReadSide {
     /// Puts a chunk back to where it came from.
@@ -38,21 +29,18 @@ impl ReadSide {
         if self.is_plain() {
             return None;
         }
-        let waits = Waits(self);
-        let found = poll_fn(|cx| {
-            Poll::Ready(match ready!(self.poll_chunk(cx)) {
+        let poll = |side: &Self, who: Waiter<'_>| {
+            Poll::Ready(match ready!(side.poll_chunk(who)) {
                 Found::Nothing | Found::NoBuffers => None,
                 Found::Bytes(Err(error)) => Some(Err(error)),
                 Found::Bytes(Ok(mut chunk)) => {
                     let taken = take(&mut chunk);
-                    self.put_back(chunk);
+                    side.put_back(chunk);
                     Some(Ok(taken))
                 }
             })
-        })
-        .await;
-        std::mem::forget(waits);
-        found
+        };
+        Waits::at(self).until(poll).await
     }
 
     /// Bytes that stay where they are.
@@ -89,7 +77,7 @@ impl ReadSide {
         let into: &mut [MaybeUninit<u8>] = unsafe { uninit(into) };
         if !self.is_plain() {
             let cx = Context::from_waker(Waker::noop());
-            if let Found::Bytes(result) = at_once(self.poll_copy(&cx, into))? {
+            if let Found::Bytes(result) = at_once(self.poll_copy(Waiter::from(&cx), into))? {
                 return result;
             }
         }
@@ -150,7 +138,7 @@ impl ReadSide {
             self.descriptor.engine().stop_stream(stream.ticket);
         }
         loop {
-            match poll_fn(|cx| self.poll_chunk(cx)).await {
+            match Waits::at(self).until(|side, who| side.poll_chunk(who)).await {
                 Found::Bytes(Ok(chunk)) => bytes.extend_from_slice(&chunk),
                 Found::Bytes(Err(error)) => failed = Some(error),
                 Found::NoBuffers => {}

@@ -3,7 +3,6 @@
 //! The bytes are written by calls that are made while the future is polled (K1 of `when`), with the line
 //! held: so these keep W1, and one that is dropped before its call has succeeded has not happened.
 
-use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::Shutdown;
 use std::task::{Context, Poll, ready};
@@ -14,6 +13,7 @@ use crate::io::readiness::Direction;
 use crate::io::request::Request;
 use crate::io::slots::Completion;
 use crate::io::sys;
+use crate::io::waiters::Waits;
 use crate::net::calls::Calls;
 use crate::net::when::{once, when};
 
@@ -23,15 +23,6 @@ struct Turn<'a>(&'a WriteSide);
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.0.let_go();
-    }
-}
-
-/// A wait for the line; dropped, it is given up (W3).
-struct Waits<'a>(&'a WriteSide);
-
-impl Drop for Waits<'_> {
-    fn drop(&mut self) {
-        self.0.give_up();
     }
 }
 
@@ -46,9 +37,7 @@ fn header(bufs: &[IoSlice<'_>]) -> libc::msghdr {
 
 impl WriteSide {
     async fn turn(&self) -> Turn<'_> {
-        let waits = Waits(self);
-        poll_fn(|cx| self.poll_take(cx)).await;
-        std::mem::forget(waits);
+        Waits::at(self).until(|side, who| side.poll_take(who)).await;
         Turn(self)
     }
 
@@ -106,7 +95,7 @@ impl WriteSide {
 
     /// Shuts the direction after what was begun has gone out.
     pub(in crate::net) fn poll_shut(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_take(cx));
+        ready!(self.poll_take(cx.into()));
         let _turn = Turn(self);
         Poll::Ready(match self.shut() {
             // There is nothing left to shut: the other side has reset it.
