@@ -4,8 +4,9 @@
 //!     whole in any case, and for good.
 //! B2. A dropped read has not moved the cursor, and a dropped write has by nothing or by all of it.
 //! B3. What a dropped read took from a pipe is read next.
-//! B4. A runtime that is aborted gives up what is left of a dropped write. Then too the cursor is behind what
-//!     was written of it, and that is a prefix of what was given.
+//! B4. A runtime that is aborted gives up what is left of a dropped write, and of one by `futures-io`, which is
+//!     answered before it is made. Then too the cursor is behind what was written of it, and that is a prefix of
+//!     what was given.
 
 use std::io::SeekFrom;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -152,11 +153,14 @@ async fn write_some(
     file: &mut File,
 ) -> Result<Vec<u8>, Aborted> {
     let mut all = Vec::new();
+    // So much of it has been seen to be written, or was when the last write by `futures-io` was begun (B4).
+    let mut sure = 0;
     for number in 0..dice.below(30) {
         let len = if dice.one_in(16) { 1 << 20 } else { 1 + dice.below(20_000) as usize };
         let bytes = block(len, number);
         if dice.one_in(3) {
             epoch.check(AsyncWriteExt::write_all(file, &bytes).await, "AsyncWrite")?;
+            sure = all.len();
             all.extend_from_slice(&bytes);
         } else {
             let clone = epoch.check(file.try_clone().await, "try_clone")?;
@@ -165,10 +169,15 @@ async fn write_some(
             let fate = tempt(dice, op).await;
             let now = epoch.check(file.stream_position().await, "stream_position")?;
             let (before, after) = (all.len() as u64, (all.len() + len) as u64);
-            assert!((before..=after).contains(&now), "B4: {before} -> {now}, not up to {after}");
-            let whole = now == before || now == after;
             // The mark of an abort is set before it begins.
             let aborted = epoch.aborted.load(Ordering::SeqCst);
+            let least = if aborted { sure as u64 } else { before };
+            assert!((least..=after).contains(&now), "B4: {before} -> {now}, not up to {after}");
+            if now < before {
+                check_part(file, sure as u64, &all[sure..now as usize]);
+                return Err(Aborted);
+            }
+            let whole = now == before || now == after;
             assert!(whole || aborted, "B2: {before} -> {now}, not {after}");
             match fate {
                 Fate::Done(result) => {
@@ -183,6 +192,7 @@ async fn write_some(
                 check_part(file, before, &all[before as usize..]);
                 return Err(Aborted);
             }
+            sure = all.len();
         }
         epoch.step();
     }
