@@ -5,10 +5,12 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use crate::Builder;
-use crate::sched::shared::Shared;
+use crate::sched::shared::{Phase, Shared};
 use crate::sched::shutdown::Shutdown;
 use crate::spawn::{Order, create_unowned};
-use crate::task::body::FutureBody;
+use crate::task::body::{FutureBody, JobBody};
+use crate::task::header::TaskRef;
+use crate::task::state;
 use crate::testkit::{Condvar, Mutex, Sim, spawn_thread};
 
 /// A gate of a simulation, closed at first.
@@ -73,4 +75,27 @@ fn an_abort_walks_on_while_what_it_drops_waits_for_a_task_that_was_missed() {
         runtime.shutdown(Shutdown::Abort);
         opener.join().unwrap();
     });
+}
+
+#[test]
+fn an_abort_leaves_a_job_to_who_is_about_to_push_it() {
+    let runtime = Builder::new().workers(1).build().unwrap();
+    let shared = runtime.handle().arc().clone();
+    // As a post does from a foreign thread, and a walk in between.
+    assert!(shared.root.try_enter());
+    let task =
+        create_unowned(&shared, None, JobBody(|| unreachable!()), Order::plain(Location::caller()));
+    // SAFETY: the entry, which is not pushed yet, keeps the cell alive.
+    let kept = unsafe { TaskRef::new(task) };
+    shared.leave_open();
+    shared.advance(Phase::Aborting);
+    let _ = shared.cancel_all();
+    assert!(kept.header().state.is_cancelled());
+    assert_eq!(kept.header().state.phase(), state::Phase::Queued);
+    drop(kept);
+    shared.inject(task);
+    runtime.shutdown(Shutdown::Abort);
+    let pool = Arc::downgrade(&shared.pool);
+    drop(shared);
+    assert_eq!(pool.strong_count(), 0, "no cell is left");
 }
