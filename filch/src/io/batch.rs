@@ -4,12 +4,12 @@
 //!     the end of operations that nobody waits for.
 //! B2. A panic of one does not keep the others from being told.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 
 use super::epoll::Events;
 use super::slots::{Completion, Dispose, Late, Told};
+use super::waiters::guard;
 
 #[derive(Default)]
 pub(crate) struct Batch {
@@ -51,13 +51,5 @@ impl Batch {
             guard(|| waker.wake());
         }
         count
-    }
-}
-
-/// B2. The panic hook has reported it.
-pub(crate) fn guard(f: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
-        // The payload's own drop may panic too.
-        std::mem::forget(payload);
     }
 }

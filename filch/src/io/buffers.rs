@@ -173,6 +173,13 @@ enum Kind {
     Owned { bytes: Vec<u8>, start: usize },
 }
 
+impl Default for Chunk {
+    /// An empty one.
+    fn default() -> Self {
+        Self::from_vec(Vec::new())
+    }
+}
+
 impl Chunk {
     pub(crate) fn from_vec(bytes: Vec<u8>) -> Self {
         Self(Kind::Owned { bytes, start: 0 })

@@ -16,11 +16,11 @@ use std::task::Poll;
 use super::driver::Kind;
 use super::engine::{Engine, Source};
 use super::fake;
-use super::readiness::{Direction, Look, Readiness};
+use super::readiness::{Direction, Look, News, Readiness};
 use super::request::Request;
 use super::slots::{CANCELED, Completion};
 use super::sys;
-use super::waiters::{Awaited, WaitId, Waiter};
+use super::waiters::{Awaited, WaitId, Waiter, guard};
 use crate::base::shim::{Mutex, OnceLock};
 
 /// Alone on its cache line, as `Readiness` is.
@@ -109,6 +109,16 @@ impl Descriptor {
             (result, request.is_short(result))
         };
         self.poll_with(direction, who, call)
+    }
+
+    /// Has all who wait for a direction try again, if the kernel tells readiness only: what they wait for may
+    /// have come by another way.
+    pub(crate) fn wake(&self, direction: Direction) {
+        if let Some((source, _)) = self.source.get() {
+            let mut woken = Vec::new();
+            source.readiness.tell(News::of(direction), &mut woken);
+            woken.into_iter().for_each(|waker| guard(|| waker.wake()));
+        }
     }
 
     /// As `poll_call`, for any call that answers as a completion does, and says whether it has found

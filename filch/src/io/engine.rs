@@ -417,6 +417,11 @@ impl Engine {
         self.drivers[ticket.driver as usize].give_up(ticket.key, id);
     }
 
+    /// Wakes all who wait for the next of a stream.
+    pub(crate) fn wake_stream(&self, ticket: Ticket) {
+        self.drivers[ticket.driver as usize].wake_stream(ticket.key);
+    }
+
     pub(crate) fn cancel(&self, ticket: Ticket) {
         let driver = ticket.driver as usize;
         self.drivers[driver].cancel(self.caller(driver), ticket.key);

@@ -66,6 +66,10 @@ impl News {
     pub(crate) const END: Self = Self(READ | WRITE | HUNG_UP);
     pub(crate) const CLOSED: Self = Self(READ | WRITE | CLOSED);
 
+    pub(crate) fn of(direction: Direction) -> Self {
+        Self(bit(direction))
+    }
+
     pub(crate) fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }

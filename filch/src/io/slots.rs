@@ -418,6 +418,14 @@ impl Slots {
         }
     }
 
+    /// Takes out all that wait for the next of a stream (O4).
+    pub(crate) fn take_waiters(&mut self, key: Key) -> Waiters {
+        match self.get(key) {
+            Some(Life::Stream(stream)) => std::mem::take(&mut stream.waiters),
+            _ => Waiters::new(),
+        }
+    }
+
     /// Notes that a stream is being stopped; whether there is anything to cancel.
     pub(crate) fn stop_stream(&mut self, key: Key) -> bool {
         match self.get(key) {

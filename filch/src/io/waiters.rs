@@ -1,18 +1,21 @@
 //! Who waits for one thing, and how one of them gives up.
 //!
 //! B1. All who wait are woken together, and come again if it was not for them. So nobody is owed a wake by
-//!     another, and who gives up takes its own waker with it: nobody is woken by that.
+//!     another, and who gives up takes its own waker with it: nobody is woken by that. If it leaves something behind
+//!     for the others, whoever keeps that tells them (R7 of `net/read.rs`).
 //! B2. A future waits under an id that no other has, wherever it waits. One that is polled again with
 //!     another waker replaces its own.
 //! B3. Polls without a future behind them (`futures-io`) have no id: nobody can say that they are given up.
 //!     They are kept once for each waker, until the next wake.
 //! B4. Wakers are cloned, woken and dropped without the lock: they are the user's.
+//! B5. A panic of one does not keep the others from being woken.
 //!
 //! Not here: what is waited for.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 
@@ -23,6 +26,14 @@ mod tests;
 
 /// Ids that a thread takes at once, so that threads do not fight for one counter.
 const BLOCK: u64 = 1 << 32;
+
+/// Calls what is the user's (B5). The panic hook has reported it.
+pub(crate) fn guard(f: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
+        // The payload's own drop may panic too.
+        std::mem::forget(payload);
+    }
+}
 
 /// Under which a future waits (B2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,8 +133,8 @@ impl<'a, T: Awaited> Waits<'a, T> {
         Self { at, id: LazyId::default() }
     }
 
-    /// Polls what it waits for. That is ready only after a wake of all that waited for it, if at all: then
-    /// no waker is left behind.
+    /// Polls what it waits for. That is mostly ready only after a wake of all that waited for it; a waker that is
+    /// left behind all the same, because it became ready by another way, is there until the next one.
     pub(crate) fn poll<R>(
         &mut self,
         cx: &Context<'_>,
@@ -188,6 +199,11 @@ impl Waiters {
         self.0.remove(at).map(|(_, waker)| waker)
     }
 
+    /// Wakes all of them (B4, B5).
+    pub(crate) fn wake(self) {
+        self.0.into_iter().for_each(|(_, waker)| guard(|| waker.wake()));
+    }
+
     /// Takes all of them, to be woken (B4).
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Waker> {
         self.0.drain(..).map(|(_, waker)| waker)
@@ -225,7 +241,7 @@ impl SharedWaiters {
 
     pub(crate) fn wake_all(&self) {
         let waiters = std::mem::take(&mut *self.lock());
-        waiters.0.into_iter().for_each(|(_, waker)| waker.wake());
+        waiters.wake();
     }
 }
 

@@ -15,13 +15,17 @@
 //! R6. An error that an abandoned receive has met is told by the next read, behind the stash: the kernel
 //!     tells it once, and then the end, which would look as if all had come.
 //!
+//! R7. Whatever comes to the stash, or an error of R6, wakes all who wait for readiness, for the stream or for an
+//!     abandoned receive: it may be what they wait for. Who begins to wait looks at the stash once more
+//!     afterwards. Only a receive that is in flight is let be: what it gets comes later anyway.
+//!
 //! Not here: the futures (`receive`), looks that take nothing or wait for nothing (`read/look.rs`).
 
 use std::collections::VecDeque;
 use std::io;
 use std::mem::{MaybeUninit, offset_of};
 use std::sync::{Arc, PoisonError};
-use std::task::{Poll, Waker, ready};
+use std::task::{Poll, ready};
 
 use crate::base::shim::{AtomicBool, Mutex, MutexGuard, Ordering};
 use crate::io::buffers::Pool;
@@ -138,10 +142,28 @@ impl ReadSide {
 
     /// Puts bytes before everything else (R1).
     pub(super) fn stash_first(&self, bytes: &[u8]) {
-        if !bytes.is_empty() {
+        self.put_back(Chunk::from_vec(bytes.to_vec()));
+    }
+
+    /// Puts what is left of a chunk before everything else (R1, R7).
+    fn put_back(&self, chunk: Chunk) {
+        if !chunk.is_empty() {
             let mut state = self.lock();
-            state.stash.push_front(Chunk::from_vec(bytes.to_vec()));
+            state.stash.push_front(chunk);
             self.note(&state);
+            self.tell(state);
+        }
+    }
+
+    /// R7.
+    fn tell(&self, mut state: MutexGuard<'_, State>) {
+        let stream = state.stream.as_ref().map(|stream| stream.ticket);
+        let waiters = std::mem::take(&mut state.waiters);
+        drop(state);
+        waiters.wake();
+        self.descriptor.wake(Direction::Read);
+        if let Some(ticket) = stream {
+            self.descriptor.engine().wake_stream(ticket);
         }
     }
 
@@ -162,19 +184,22 @@ impl ReadSide {
             state.stash.push_back(Chunk::from_vec(bytes.to_vec()));
         }
         self.note(&state);
-        let mut waiters = std::mem::take(&mut state.waiters);
-        drop(state);
-        waiters.drain().for_each(Waker::wake);
+        self.tell(state);
     }
 
-    /// The next chunk of stash or stream, if there is either (R1, R2, R3).
-    fn poll_chunk(&self, who: Waiter<'_>) -> Poll<Found<Chunk>> {
+    /// What `take` takes of the next chunk of stash or stream, if there is either (R1, R2, R3). The rest is for
+    /// the next one. An empty chunk is the end.
+    fn poll_take<T>(&self, who: Waiter<'_>, take: impl FnOnce(&mut Chunk) -> T) -> Poll<Found<T>> {
         let mut clone = None;
         loop {
             let mut state = self.lock();
-            if let Some(chunk) = state.stash.pop_front() {
+            if let Some(chunk) = state.stash.front_mut() {
+                let taken = take(chunk);
+                let spent = if chunk.is_empty() { state.stash.pop_front() } else { None };
                 self.note(&state);
-                return Poll::Ready(Found::Bytes(Ok(chunk)));
+                drop(state);
+                drop(spent);
+                return Poll::Ready(Found::Bytes(Ok(taken)));
             }
             if state.abandoned > 0 {
                 if let Some(waker) = clone.take() {
@@ -196,7 +221,13 @@ impl ReadSide {
             let Some(stream) = state.stream.clone() else { return Poll::Ready(Found::Nothing) };
             drop(state);
             match self.descriptor.engine().poll_stream(stream.ticket, who) {
-                Next::Pending | Next::WantsWaker => return Poll::Pending,
+                Next::Pending | Next::WantsWaker => {
+                    let state = self.lock();
+                    // R7.
+                    if state.stash.is_empty() && state.failed.is_none() {
+                        return Poll::Pending;
+                    }
+                }
                 Next::Ended => {
                     let mut state = self.lock();
                     state.stream.take_if(|now| now.ticket == stream.ticket);
@@ -214,9 +245,10 @@ impl ReadSide {
                         let Some(pool) = &stream.pool else {
                             return Poll::Ready(Found::NoBuffers);
                         };
-                        let chunk = pool.chunk(completion);
-                        let chunk = chunk.unwrap_or_else(|| Chunk::from_vec(Vec::new()));
-                        return Poll::Ready(Found::Bytes(Ok(chunk)));
+                        let mut chunk = pool.chunk(completion).unwrap_or_default();
+                        let taken = take(&mut chunk);
+                        self.put_back(chunk);
+                        return Poll::Ready(Found::Bytes(Ok(taken)));
                     }
                 },
             }
@@ -229,32 +261,32 @@ impl ReadSide {
         who: Waiter<'_>,
         into: &mut [MaybeUninit<u8>],
     ) -> Poll<Found<usize>> {
-        Poll::Ready(match ready!(self.poll_chunk(who)) {
-            Found::Nothing => Found::Nothing,
-            Found::NoBuffers => Found::NoBuffers,
-            Found::Bytes(Err(error)) => Found::Bytes(Err(error)),
-            Found::Bytes(Ok(mut chunk)) => {
-                let count = chunk.drain_into(into);
-                if !chunk.is_empty() {
-                    let mut state = self.lock();
-                    state.stash.push_front(chunk);
-                    self.note(&state);
-                }
-                Found::Bytes(Ok(count))
-            }
-        })
+        self.poll_take(who, |chunk| chunk.drain_into(into))
+    }
+
+    /// As `poll_copy`, a chunk as it is.
+    fn poll_chunk(&self, who: Waiter<'_>) -> Poll<Found<Chunk>> {
+        self.poll_take(who, std::mem::take)
     }
 
     /// The next chunk, of a stream that is started if there is none.
     pub(super) fn poll_recv(&self, who: Waiter<'_>) -> Poll<io::Result<Chunk>> {
-        if self.descriptor.tells_readiness() && self.is_plain() {
-            return self.poll_own(who);
-        }
+        let calls = self.descriptor.tells_readiness();
         let mut brings = Brings::Chunks;
         loop {
-            match ready!(self.poll_chunk(who)) {
+            let found = match calls && self.is_plain() {
+                true => Found::Nothing,
+                false => ready!(self.poll_chunk(who)),
+            };
+            match found {
                 Found::Bytes(result) => return Poll::Ready(result),
-                Found::Nothing if self.descriptor.tells_readiness() => return self.poll_own(who),
+                Found::Nothing if calls => {
+                    let poll = self.poll_own(who);
+                    // R7.
+                    if poll.is_ready() || self.is_plain() {
+                        return poll;
+                    }
+                }
                 Found::Nothing => self.start_stream(brings)?,
                 Found::NoBuffers => {
                     // R5.
@@ -282,7 +314,11 @@ impl ReadSide {
         into: &mut [MaybeUninit<u8>],
     ) -> Poll<io::Result<usize>> {
         if self.descriptor.tells_readiness() && self.is_plain() {
-            return self.poll_receive(who, into);
+            let poll = self.poll_receive(who, into);
+            // R7.
+            if poll.is_ready() || self.is_plain() {
+                return poll;
+            }
         }
         self.poll_read_ahead(who, into)
     }
@@ -300,7 +336,11 @@ impl ReadSide {
             match found {
                 Found::Bytes(result) => return Poll::Ready(result),
                 Found::Nothing if self.descriptor.tells_readiness() => {
-                    return self.poll_receive(who, into);
+                    let poll = self.poll_receive(who, into);
+                    // R7.
+                    if poll.is_ready() || self.is_plain() {
+                        return poll;
+                    }
                 }
                 Found::Nothing => self.start_stream(brings)?,
                 // R5.

@@ -1,9 +1,9 @@
 //! Reads and writes that are given up in the middle: what they had is told, or there for the next.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, IoSliceMut};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Wake, Waker};
@@ -157,6 +157,92 @@ on_each_backend! {
             };
             let got = futures_lite::future::zip(writes, rest(&server)).await.1;
             assert!(got.len() == long.len() + 4 && got.ends_with(b"next"));
+        });
+    }
+
+    fn what_a_dropped_read_had_is_told_to_who_waits(on) {
+        on.on_worker(async {
+            let (client, server) = pair().await.unwrap();
+            client.write_all(b"x").await.0.unwrap();
+            // From now on the socket receives ahead: no read is in flight by itself.
+            server.recv().await.unwrap().unwrap();
+            for round in 0..4 {
+                client.write_all(b"half").await.0.unwrap();
+                server.readable().await.unwrap();
+                let mut goes = Box::pin(server.read_exact(vec![0; 8]));
+                begin(goes.as_mut()).await;
+                let idler = Arc::new(Idle::default());
+                let waker = Waker::from(idler.clone());
+                let (mut peeked, mut into) = ([0; 8], [0; 8]);
+                let mut waits: Pin<Box<dyn Future<Output = usize> + Send + '_>> = match round {
+                    0 => Box::pin(async { server.read(vec![0; 8]).await.0.unwrap() }),
+                    1 => Box::pin(async { server.recv().await.unwrap().unwrap().len() }),
+                    2 => Box::pin(async { server.peek(&mut peeked).await.unwrap() }),
+                    _ => Box::pin(async {
+                        let into = &mut [IoSliceMut::new(&mut into)];
+                        server.read_vectored(into).await.unwrap()
+                    }),
+                };
+                assert!(waits.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+                assert_eq!(idler.wakes.load(Relaxed), 0);
+                drop(goes);
+                assert!(idler.wakes.load(Relaxed) > 0, "it has the bytes, and nobody says so");
+                assert_eq!(waits.await, 4);
+                if round == 2 {
+                    assert_eq!(server.try_read(&mut [0; 8]).unwrap(), 4);
+                }
+            }
+        });
+    }
+
+    fn two_reads_share_a_chunk(on) {
+        let runtime = on.builder().io_workers(3).build().unwrap();
+        let (client, server) = runtime.block_on(runtime.spawn(async {
+            let (client, server) = pair().await.unwrap();
+            client.write_all(b"x").await.0.unwrap();
+            server.recv().await.unwrap().unwrap();
+            (client, Arc::new(server))
+        }));
+        for _ in 0..200 {
+            let reads: [_; 2] = std::array::from_fn(|_| {
+                let server = server.clone();
+                runtime.spawn(async move { server.read(vec![0; 1]).await.0.unwrap() })
+            });
+            runtime.block_on(async { client.write_all(b"ab").await.0.unwrap() });
+            for read in reads {
+                assert_eq!(runtime.block_on(read), 1);
+            }
+        }
+    }
+
+    fn a_waker_that_panics_keeps_no_other_from_the_line(on) {
+        struct Bad;
+        impl Wake for Bad {
+            fn wake(self: Arc<Self>) {
+                panic!("a waker that panics");
+            }
+        }
+        on.on_worker(async {
+            let (client, server) = pair().await.unwrap();
+            let mut first = pin!(client.write_all(vec![7; 16 << 20]));
+            begin(first.as_mut()).await;
+            let good = Arc::new(Idle::default());
+            let wakers = [Waker::from(Arc::new(Bad)), Waker::from(good.clone())];
+            let mut others = wakers.map(|waker| {
+                let mut other = Box::pin(client.write_all(vec![8; 1]));
+                assert!(other.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+                other
+            });
+            let ends = async {
+                first.await.0.unwrap();
+                assert_eq!(good.wakes.load(Relaxed), 1);
+                for other in &mut others {
+                    other.await.0.unwrap();
+                }
+                client.shutdown(Shutdown::Write).unwrap();
+            };
+            let got = futures_lite::future::zip(ends, rest(&server)).await.1;
+            assert_eq!(got.len(), (16 << 20) + 2);
         });
     }
 

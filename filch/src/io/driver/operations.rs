@@ -153,6 +153,12 @@ impl Driver {
         drop(waker);
     }
 
+    /// Wakes all who wait for the next of a stream.
+    pub(crate) fn wake_stream(&self, key: Key) {
+        let waiters = self.lock().slots.take_waiters(key);
+        waiters.wake();
+    }
+
     /// Asks the kernel to cancel an operation. Its completion comes in any case.
     pub(crate) fn cancel(&self, caller: Caller, key: Key) {
         let mut state = self.lock();

@@ -1,14 +1,14 @@
 //! Readiness in every interleaving: a caller that finds nothing, and news that come meanwhile.
 
 use std::sync::atomic::{AtomicUsize as Count, Ordering::Relaxed as AnyOrder};
-use std::task::{Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 use loom::sync::Arc;
 use loom::thread;
 
 use super::{Direction, Look, News, Readiness};
 use crate::base::shim::{AtomicUsize, Ordering};
-use crate::io::waiters::Waiter;
+use crate::io::waiters::{Waiter, Waits};
 
 /// Counts its wakes; no part of what is modelled.
 #[derive(Default)]
@@ -93,5 +93,41 @@ fn loom_clearing_one_direction_keeps_the_other() {
         other.join().unwrap();
         assert_eq!(readiness.look(Direction::Read), Look::Blocked);
         assert_eq!(readiness.look(Direction::Write), Look::Blocked);
+    });
+}
+
+#[test]
+fn loom_who_gives_up_takes_no_other_with_it() {
+    loom::model(|| {
+        let readiness = Arc::new(Readiness::new());
+        let Look::Ready(seen) = readiness.look(Direction::Read) else { unreachable!("D1") };
+        readiness.clear(Direction::Read, seen);
+        let wakers: [_; 3] = std::array::from_fn(|_| std::sync::Arc::new(Wakes::default()));
+        let polls = |waits: &mut Waits<'_, Readiness>, wakes: &std::sync::Arc<Wakes>| {
+            let waker = Waker::from(wakes.clone());
+            waits.poll(&Context::from_waker(&waker), |readiness, who| {
+                match readiness.wait(Direction::Read, who) {
+                    true => Poll::Pending,
+                    false => Poll::Ready(()),
+                }
+            })
+        };
+        let mut waits: [_; 3] = std::array::from_fn(|_| Waits::at(&*readiness));
+        for (waits, wakes) in waits.iter_mut().zip(&wakers) {
+            assert!(polls(waits, wakes).is_pending());
+        }
+        let teller = {
+            let readiness = readiness.clone();
+            thread::spawn(move || {
+                let mut woken = Vec::new();
+                readiness.tell(News::READ, &mut woken);
+                woken.into_iter().for_each(Waker::wake);
+            })
+        };
+        let [_first, goes, _stays] = waits;
+        drop(goes);
+        teller.join().unwrap();
+        let wakes = wakers.map(|wakes| wakes.0.load(AnyOrder));
+        assert_eq!((wakes[0], wakes[2]), (1, 1), "who still waits is woken");
     });
 }

@@ -12,47 +12,43 @@ use crate::io::readiness::Direction;
 use crate::io::waiters::{Waiter, Waits};
 use crate::io::{Chunk, sys};
 use crate::net::socket::uninit;
-use crate::net::when::{at_once, once, ready as when_ready, when};
+use crate::net::when::{at_once, once, when};
 
 impl ReadSide {
-    /// Puts a chunk back to where it came from.
-    fn put_back(&self, chunk: Chunk) {
-        if !chunk.is_empty() {
-            let mut state = self.lock();
-            state.stash.push_front(chunk);
-            self.note(&state);
-        }
-    }
-
-    /// What stash and stream have, taken by `take`, and the rest put back; nothing if there is neither.
+    /// What stash and stream have, as far as `take` takes it; nothing if there is neither.
     async fn special<T>(&self, mut take: impl FnMut(&mut Chunk) -> T) -> Option<io::Result<T>> {
         if self.is_plain() {
             return None;
         }
         let poll = |side: &Self, who: Waiter<'_>| {
-            Poll::Ready(match ready!(side.poll_chunk(who)) {
+            Poll::Ready(match ready!(side.poll_take(who, &mut take)) {
                 Found::Nothing | Found::NoBuffers => None,
-                Found::Bytes(Err(error)) => Some(Err(error)),
-                Found::Bytes(Ok(mut chunk)) => {
-                    let taken = take(&mut chunk);
-                    side.put_back(chunk);
-                    Some(Ok(taken))
-                }
+                Found::Bytes(result) => Some(result),
             })
         };
         Waits::at(self).until(poll).await
     }
 
+    /// What a call has that is made when there is something to read; nothing if the stash has it (R7).
+    async fn otherwise<T>(&self, mut call: impl FnMut() -> io::Result<T>) -> Option<io::Result<T>> {
+        let call = || if self.lock().stash.is_empty() { call().map(Some) } else { Ok(None) };
+        when(&self.descriptor, Direction::Read, call).await.transpose()
+    }
+
     /// Bytes that stay where they are.
     pub(in crate::net) async fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
-        let copy = |chunk: &mut Chunk| {
-            let count = chunk.len().min(into.len());
-            into[..count].copy_from_slice(&chunk[..count]);
-            count
-        };
-        match self.special(copy).await {
-            Some(result) => result,
-            None => when(&self.descriptor, Direction::Read, || self.peek_now(into)).await,
+        loop {
+            let copy = |chunk: &mut Chunk| {
+                let count = chunk.len().min(into.len());
+                into[..count].copy_from_slice(&chunk[..count]);
+                count
+            };
+            if let Some(result) = self.special(copy).await {
+                return result;
+            }
+            if let Some(result) = self.otherwise(|| self.peek_now(into)).await {
+                return result;
+            }
         }
     }
 
@@ -65,9 +61,14 @@ impl ReadSide {
 
     /// Waits until there is something to read, the end included.
     pub(in crate::net) async fn readable(&self) -> io::Result<()> {
-        match self.special(|_| ()).await {
-            Some(result) => result,
-            None => when_ready(&self.descriptor, Direction::Read).await,
+        loop {
+            if let Some(result) = self.special(|_| ()).await {
+                return result;
+            }
+            let is_ready = || sys::to_io(sys::is_ready(self.descriptor.raw(), Direction::Read));
+            if let Some(result) = self.otherwise(is_ready).await {
+                return result.map(drop);
+            }
         }
     }
 
@@ -114,17 +115,21 @@ impl ReadSide {
         if into.iter().all(|buf| buf.is_empty()) {
             return Ok(0);
         }
-        let spread = |chunk: &mut Chunk| {
-            let before = chunk.len();
-            for buf in into.iter_mut() {
-                // SAFETY: `drain_into` writes initialized bytes only.
-                chunk.drain_into(unsafe { uninit(buf) });
+        loop {
+            let spread = |chunk: &mut Chunk| {
+                let before = chunk.len();
+                for buf in into.iter_mut() {
+                    // SAFETY: `drain_into` writes initialized bytes only.
+                    chunk.drain_into(unsafe { uninit(buf) });
+                }
+                before - chunk.len()
+            };
+            if let Some(result) = self.special(spread).await {
+                return result;
             }
-            before - chunk.len()
-        };
-        match self.special(spread).await {
-            Some(result) => result,
-            None => when(&self.descriptor, Direction::Read, || self.receive_vectored(into)).await,
+            if let Some(result) = self.otherwise(|| self.receive_vectored(into)).await {
+                return result;
+            }
         }
     }
 
