@@ -20,7 +20,7 @@ use crate::sched::shared::{Phase, Shared};
 use crate::sched::worker::Worker;
 use crate::task::body::{BlockingBody, Body, Cell, FutureBody, JobBody, PinnedFuture};
 use crate::task::group::{Group, GroupRef};
-use crate::task::header::{Birth, Kind, Meta, Ran, RawTask, TaskId};
+use crate::task::header::{Begins, Birth, Kind, Meta, Ran, RawTask, TaskId};
 use crate::task::join::JoinHandle;
 use crate::task::state::{Priority, Sight, Start, State};
 use crate::task::waker::cancel_task;
@@ -574,6 +574,7 @@ pub(crate) fn create_waiting<B: Body>(
     body: B,
     order: Order,
 ) -> JoinHandle<B::Output> {
+    const { assert!(matches!(B::BEGINS, Begins::WhenAsked)) };
     // SAFETY: used within this call only.
     let worker = unsafe { Worker::of_runtime(shared) };
     let word = State::waiting(order.priority, shared.now_ms());

@@ -18,7 +18,7 @@ use super::knot::Knot;
 use crate::scope::Scope;
 use crate::spawn::{self, TaskBuilder, create_waiting, reject};
 use crate::task::body::Body;
-use crate::task::header::{Kind, RawTask, TaskId, TaskRef};
+use crate::task::header::{Begins, Kind, RawTask, TaskId, TaskRef};
 use crate::task::join::{JoinError, JoinHandle, Outcome};
 use crate::task::state::Fate;
 use crate::task::waker::{begin_task, cancel_task};
@@ -137,6 +137,7 @@ impl<F: FnOnce() -> T, T> Body for After<F> {
     type Output = T;
     type Slot = RawMilestone;
     const KIND: Kind = Kind::Job;
+    const BEGINS: Begins = Begins::WhenAsked;
     const STAYS: bool = false;
 
     unsafe fn run(this: *mut Self, _: RawTask) -> Poll<T> {

@@ -5,7 +5,8 @@
 //!
 //! E1. A core is called on its worker's thread only, and never inside one of its own calls: a source that
 //!     is added or removed in a dispatch is added or removed after it (`watch`).
-//! E2. The waker is all that other threads know of a core.
+//! E2. The waker is all that other threads know of a core. It is the program's code too, so nobody calls it under a lock, not even to
+//!     clone it: it may wake the same worker.
 //! E3. A core that the program brought goes when its worker does, with its sources, and at the latest when the
 //!     runtime has ended: they may hold handles, and so keep the runtime for ever.
 //! E4. A panic ends the turn of the core, and not its worker: others count on that. One in the drop of a core or
@@ -162,7 +163,8 @@ pub(crate) struct GuestCore {
 }
 
 struct Known {
-    waker: Waker,
+    /// Shared rather than cloned (E2).
+    waker: Arc<Waker>,
     kind: Option<SourceKind>,
     /// The slot's own core, whose waker the slot keeps.
     own: Option<Box<dyn EventCore>>,
@@ -199,7 +201,7 @@ impl GuestCore {
     }
 
     #[inline]
-    pub(crate) fn waker(&self) -> Option<Waker> {
+    pub(crate) fn waker(&self) -> Option<Arc<Waker>> {
         if !self.is_present() {
             return None;
         }
@@ -215,7 +217,7 @@ impl Slot {
     /// Puts a core of the program's own in place, while nobody occupies the slot. If the core panics, nothing has
     /// changed.
     pub(super) fn install(&self, core: Box<dyn EventCore>) {
-        let (waker, kind) = (core.waker(), core.source_kind());
+        let (waker, kind) = (Arc::new(core.waker()), core.source_kind());
         let before = self.guest_core.remove();
         let replaced = lock(&self.core).take();
         // If there was a guest core before, the slot's own is with it.
@@ -261,3 +263,6 @@ impl EventCore for ParkCore {
         Waker::from(self.0.clone())
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -3,6 +3,8 @@
 //!
 //! L1. A lane grows by one at a time: the next comes when the last is there, and still nobody is free.
 //!     A runtime that is not run yet does not grow: its work waits for the run, and not for a worker.
+//!     If the core that the program makes for it panics, that ends here: the thread belongs to others, and has a task in hand or has
+//!     pushed one. Whoever next finds nobody free tries again.
 //! L2. Who came for the load leaves as who is detached does (`leave`), so nothing is lost. Others stay.
 //!
 //! Not here: places (`roster`), spares, which replace who blocks (`crew`).
@@ -16,6 +18,7 @@ use super::shared::{Lane, Phase, Shared};
 use super::worker::Worker;
 use crate::base::shim::Ordering;
 use crate::config::hooks::Role;
+use crate::task::group::guard_user_code;
 
 impl Shared {
     /// Attaches a worker to the lane if the program wants that, work waits and nobody is free.
@@ -44,7 +47,9 @@ impl Shared {
         };
         // SAFETY: the caller's `&self` keeps it alive.
         let shared = unsafe { Self::to_arc(self.root.home().shared.cast()) };
-        if shared.attach(NewWorker { term: Term::Load, ..new }).is_err() {
+        let attached =
+            guard_user_code(|| shared.attach(NewWorker { term: Term::Load, ..new }).is_ok());
+        if attached != Some(true) {
             lane.grown();
         }
     }

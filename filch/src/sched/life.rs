@@ -140,7 +140,8 @@ impl Shared {
         let idle = slots.filter(|&slot| lock(&self.slots[slot].core).is_some());
         let workers: Vec<_> = idle.map(|slot| Worker::new(self.clone(), slot)).collect();
         while !self.root.is_finished() {
-            self.cancel_all();
+            // These threads are the workers that drop all.
+            let _ = self.cancel_all();
             for worker in &workers {
                 worker.enter(|| while worker.serve() == Served::Something {});
             }

@@ -73,7 +73,8 @@ impl Shared {
         let header = unsafe { task.header() };
         let lane = self.lane_of(Kind::Job);
         let normal = header.state.priority() == Priority::Normal;
-        match worker.filter(|worker| normal && worker.runs_jobs()) {
+        let own = worker.filter(|worker| normal && worker.runs_jobs());
+        match own {
             Some(worker) => {
                 debug_assert!(std::ptr::eq(worker.lane(), lane));
                 // SAFETY: S3, we are the owner.
@@ -83,7 +84,7 @@ impl Shared {
         }
         header.state.may_be_claimed();
         self.notify(lane);
-        if worker.is_none() {
+        if own.is_none() {
             self.grow_with_load(lane);
         }
     }

@@ -351,7 +351,7 @@ impl Shared {
     pub(crate) fn unpark(&self, index: usize) {
         let slot = &self.slots[index];
         guard_user_code(|| match slot.guest_core.waker() {
-            Some(waker) => waker.wake(),
+            Some(waker) => waker.wake_by_ref(),
             None => slot.waker.wake_by_ref(),
         });
     }

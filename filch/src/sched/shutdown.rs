@@ -4,20 +4,24 @@
 //!     end, or by being dropped), then the threads are gone.
 //! Z2. Dropping tasks is cancelling them: workers drop the bodies, so a pinned body is dropped on
 //!     its own thread. The walk is repeated until the root group is finished, because a task that
-//!     was being born during a walk may be missed by it.
-//!     A job that nobody has started is dropped by the walk itself, unless it has children: all workers may be
-//!     inside of jobs, and those may wait until somebody knows that it is gone.
+//!     was being born during a walk may be missed by it. The walk drops nothing itself: a drop may wait for a task that the
+//!     walk has yet to cancel.
 //! Z3. A report names what had not finished when the time was up.
+//! Z4. A job that waited for others is dropped though all workers are inside of jobs: those may wait until somebody knows that it
+//!     is gone. The *dropper*, a thread of its own, claims what a walk has left queued of such jobs. One at a time: if it blocks, workers
+//!     still drop the others, as they do with all. No other job is its to claim: one that is queued from birth may have no entry yet,
+//!     and the runtime would end before that is pushed (T10 of `task/state`).
 
 use std::panic::Location;
 use std::ptr::NonNull;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::blocking::{Sleeper, drop_unstarted, wait_for_group};
 use super::shared::{Phase, Shared};
 use crate::base::sim;
 use crate::task::group::Group;
-use crate::task::header::{Kind, RawTask, TaskId, TaskRef};
+use crate::task::header::{Begins, RawTask, TaskId, TaskRef};
 use crate::task::state::{self, State};
 use crate::task::waker::cancel_task;
 
@@ -138,6 +142,39 @@ impl std::fmt::Display for ShutdownReport {
     }
 }
 
+/// Who drops what a walk has cancelled.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leftover {
+    /// The workers.
+    Workers,
+    /// There are jobs that waited and that nobody has started (Z4).
+    Waited,
+}
+
+/// The thread of Z4: alive as long as its token.
+#[derive(Default)]
+struct Dropper(Weak<()>);
+
+impl Dropper {
+    /// Sees to it that the dropper is about.
+    fn call(&mut self, shared: &Shared) {
+        if self.0.strong_count() > 0 {
+            return;
+        }
+        let token = Arc::new(());
+        self.0 = Arc::downgrade(&token);
+        // SAFETY: the caller's `&Shared` keeps it alive.
+        let of_thread = unsafe { Shared::to_arc(shared.root.home().shared.cast()) };
+        let started = shared.start_thread("drop".into(), move || {
+            of_thread.drop_what_waited();
+            drop(token);
+        });
+        // Without it there are still the workers, and the next walk tries again.
+        drop(started);
+    }
+}
+
 impl Shared {
     /// Ends the runtime (Z1). The caller is no member of it.
     pub(crate) fn shut_down(&self, how: Shutdown) -> ShutdownReport {
@@ -150,7 +187,7 @@ impl Shared {
     pub(super) fn leave_open(&self) {
         if self.advance(Phase::Draining) {
             // SAFETY: the root's own unit, given up once: only one caller leaves Open.
-            unsafe { Group::leave(std::sync::Arc::as_ptr(&self.root)) };
+            unsafe { Group::leave(Arc::as_ptr(&self.root)) };
         }
     }
 
@@ -187,8 +224,11 @@ impl Shared {
     fn abort(&self) -> ShutdownReport {
         self.advance(Phase::Aborting);
         let report = ShutdownReport { unfinished: self.tasks() };
+        let mut dropper = Dropper::default();
         loop {
-            self.cancel_all();
+            if self.cancel_all() == Leftover::Waited {
+                dropper.call(self);
+            }
             let next_walk = sim::now().checked_add(WALK_PERIOD);
             if sim::in_background(|| self.wait_for_root(next_walk)) {
                 return report;
@@ -197,17 +237,30 @@ impl Shared {
     }
 
     /// One walk of an abort (Z2).
-    pub(super) fn cancel_all(&self) {
+    pub(super) fn cancel_all(&self) -> Leftover {
+        let mut leftover = Leftover::Workers;
         self.for_each_task(|task| {
             // SAFETY: the reference keeps the cell alive.
             unsafe { cancel_task(task.raw()) };
-            let vtable = task.header().vtable;
-            if vtable.kind == Kind::Job && vtable.tree.is_none() {
-                drop_unstarted(task.raw());
+            let header = task.header();
+            let queued = header.state.phase() == state::Phase::Queued;
+            if queued && header.vtable.begins == Begins::WhenAsked {
+                leftover = Leftover::Waited;
             }
         });
-        // C4: this thread may be nobody's.
-        Group::settle();
+        leftover
+    }
+
+    /// The dropper's thread (Z4).
+    fn drop_what_waited(&self) {
+        self.for_each_task(|task| {
+            let header = task.header();
+            if header.vtable.begins == Begins::WhenAsked && header.state.is_cancelled() {
+                drop_unstarted(task.raw());
+                // C4: this thread is nobody's, and the next drop may block.
+                Group::settle();
+            }
+        });
     }
 
     /// Visits every task that is alive.

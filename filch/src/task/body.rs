@@ -20,7 +20,7 @@ use std::task::{Context as PollContext, Poll};
 
 use super::context;
 use super::group::{Fallout, Group, GroupRef, Payload, guard_user_code};
-use super::header::{Birth, Header, Kind, Ran, RawTask, Vtable};
+use super::header::{Begins, Birth, Header, Kind, Ran, RawTask, Vtable};
 use super::state::{Fate, Pause};
 use super::waker;
 
@@ -115,6 +115,7 @@ pub(crate) struct PinnedFuture<F> {
 pub(crate) trait Body {
     type Output;
     const KIND: Kind;
+    const BEGINS: Begins = Begins::AtBirth;
 
     /// Runs once; `Pending` only for futures.
     ///
@@ -320,6 +321,7 @@ unsafe fn poll<F: Future>(future: Pin<&mut F>, task: RawTask) -> Poll<F::Output>
 impl<B: Body> Cell<B> {
     const VTABLE: Vtable = Vtable {
         kind: B::KIND,
+        begins: B::BEGINS,
         run: Self::run,
         abandon: Self::abandon,
         take: Self::take,

@@ -60,6 +60,15 @@ pub(crate) enum Kind {
     Blocking,
 }
 
+/// When a task is queued for the first time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begins {
+    /// Whoever makes it pushes its entry.
+    AtBirth,
+    /// It waits (T10).
+    WhenAsked,
+}
+
 /// What the worker does with a task that it has run.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
@@ -75,6 +84,7 @@ pub(crate) enum Ran {
 /// The type-specific part of a task.
 pub(crate) struct Vtable {
     pub(crate) kind: Kind,
+    pub(crate) begins: Begins,
     /// Polls or calls the body; the caller owns it (T2).
     pub(crate) run: unsafe fn(RawTask) -> Ran,
     /// Drops the body unrun and finishes as cancelled; the caller owns it (T2).

@@ -37,7 +37,7 @@ use super::context;
 use super::count::Count;
 use super::group::{Fallout, Group, guard_user_code};
 use super::header::{
-    Birth, Header, Kind, Meta, Ran, RawTask, Released, TaskId, TreeVtable, Vtable,
+    Begins, Birth, Header, Kind, Meta, Ran, RawTask, Released, TaskId, TreeVtable, Vtable,
 };
 use super::state::Launch;
 use crate::base::shim::{AtomicPtr, Ordering};
@@ -203,6 +203,7 @@ unsafe fn trunk<'a>(task: RawTask) -> &'a Trunk {
 impl<F: FnOnce(&Job) + Send + 'static> JobCell<F> {
     const VTABLE: Vtable = Vtable {
         kind: Kind::Job,
+        begins: Begins::AtBirth,
         run: Self::run,
         abandon: Self::abandon,
         take: no_output,

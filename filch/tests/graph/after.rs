@@ -8,7 +8,7 @@ use std::task::Context;
 
 use filch::graph::Milestone;
 use filch::testkit::{self, Sim};
-use filch::{Builder, Handle, Shutdown, scope, spawn_after, wait_all};
+use filch::{Builder, Handle, JoinHandle, Shutdown, scope, spawn_after, wait_all};
 
 mod alone;
 
@@ -207,25 +207,75 @@ fn an_aborted_runtime_drops_what_waits() {
     opener.join().unwrap();
 }
 
+/// A gate of a simulation, closed at first.
+#[derive(Clone, Default)]
+struct Gate(Arc<(testkit::Mutex<bool>, testkit::Condvar)>);
+
+impl Gate {
+    fn open(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+
+    fn pass(&self) {
+        let mut open = self.0.0.lock().unwrap();
+        while !*open {
+            open = self.0.1.wait(open).unwrap();
+        }
+    }
+}
+
 #[test]
 fn an_aborted_runtime_drops_what_waits_though_who_asked_sleeps_and_no_worker_is_free() {
     Sim::new().check(0..100, || {
         let runtime = Builder::new().workers(1).build().unwrap();
-        let gate = Arc::new((testkit::Mutex::new(false), testkit::Condvar::new()));
+        let gate = Gate::default();
         let pass = gate.clone();
-        let slow = runtime.handle().task().spawn_after((), move || {
-            let mut open = pass.0.lock().unwrap();
-            while !*open {
-                open = pass.1.wait(open).unwrap();
-            }
-        });
+        let slow = runtime.handle().task().spawn_after((), move || pass.pass());
         let late = runtime.handle().task().spawn_after(&slow, || unreachable!());
         let last = runtime.handle().task().spawn_after(&late, || unreachable!());
         let opener = testkit::spawn_thread(move || {
             assert!(last.wait_outcome().unwrap_err().is_cancelled());
             assert!(late.wait_outcome().unwrap_err().is_cancelled());
-            *gate.0.lock().unwrap() = true;
-            gate.1.notify_all();
+            gate.open();
+        });
+        runtime.shutdown(Shutdown::Abort);
+        opener.join().unwrap();
+    });
+}
+
+/// Waits for a task when it is dropped.
+struct Joins(Option<JoinHandle<()>>);
+
+impl Drop for Joins {
+    fn drop(&mut self) {
+        let outcome = self.0.take().unwrap().wait_outcome();
+        assert!(outcome.unwrap_err().is_cancelled());
+    }
+}
+
+#[test]
+fn an_abort_cancels_all_before_it_drops_what_waits() {
+    Sim::new().check(0..100, || {
+        let runtime = Builder::new().io_workers(1).compute_workers(1).build().unwrap();
+        let gate = Gate::default();
+        let pass = gate.clone();
+        let slow = runtime.handle().task().spawn_after((), move || pass.pass());
+        // A large one, which a walk comes to last.
+        let ballast = [7; 3000];
+        let other = runtime.spawn(async move {
+            std::future::pending::<()>().await;
+            std::hint::black_box(&ballast);
+        });
+        let joins = Joins(Some(other));
+        let late = runtime.handle().task().spawn_after(&slow, move || {
+            let _joins = joins;
+            unreachable!()
+        });
+        let opener = testkit::spawn_thread(move || {
+            let outcome: Result<(), _> = late.wait_outcome();
+            assert!(outcome.unwrap_err().is_cancelled());
+            gate.open();
         });
         runtime.shutdown(Shutdown::Abort);
         opener.join().unwrap();

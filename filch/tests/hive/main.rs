@@ -2,6 +2,7 @@
 
 mod crews;
 mod edges;
+mod elastic;
 mod guests;
 mod kit;
 mod life;

@@ -13,6 +13,7 @@ use crate::task::state::Priority;
 
 mod chain;
 mod counters;
+mod ends;
 mod fair;
 mod injector;
 mod order;
