@@ -421,6 +421,7 @@ impl Handle {
     /// let runtime = filch::Builder::new().workers(1).build()?;
     /// println!("{}", runtime.describe());
     /// assert!(runtime.describe().to_string().contains("1 io worker"));
+    /// assert_eq!(runtime.describe().more_refusals, 0);
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     pub fn describe(&self) -> Description {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
-use filch::{Builder, Priority, spawn_after};
+use filch::{Builder, JoinHandle, Priority, Runtime, spawn_after};
 
 use crate::support::{Books, Gate, receive, watched};
 
@@ -13,19 +13,24 @@ fn builder() -> Builder {
     Builder::new().io_workers(1).compute_workers(1).attachable_workers(2).elastic(true)
 }
 
+/// Has the compute worker wait for a gate, once it does.
+fn block(runtime: &Runtime, gate: &Gate) -> JoinHandle<()> {
+    let (send, there) = mpsc::channel();
+    let pass = gate.clone();
+    let blocked = runtime.spawn_fn(move || {
+        send.send(()).unwrap();
+        pass.pass();
+    });
+    receive(&there);
+    blocked
+}
+
 #[test]
 fn a_crew_grows_for_a_dependent_that_an_io_worker_spawns() {
     watched(|| {
         let runtime = builder().build().unwrap();
         let gate = Gate::default();
-        let (send, there) = mpsc::channel();
-        let pass = gate.clone();
-        let block = move || {
-            send.send(()).unwrap();
-            pass.pass();
-        };
-        let blocked = runtime.spawn_fn(block);
-        receive(&there);
+        let blocked = block(&runtime, &gate);
         runtime.spawn(async move { drop(spawn_after((), move || gate.open())) }).wait();
         blocked.wait();
     });
@@ -94,14 +99,7 @@ fn a_crew_grows_again_after_a_core_that_panicked() {
         let broken = Broken::default();
         let runtime = broken.builder().build().unwrap();
         let gate = Gate::default();
-        let (send, there) = mpsc::channel();
-        let pass = gate.clone();
-        let block = move || {
-            send.send(()).unwrap();
-            pass.pass();
-        };
-        let blocked = runtime.spawn_fn(block);
-        receive(&there);
+        let blocked = block(&runtime, &gate);
         broken.set(true);
         runtime.post_compute(|| ()).unwrap();
         broken.set(false);
