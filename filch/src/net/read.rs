@@ -17,7 +17,8 @@
 //!
 //! R7. Whatever comes to the stash, or an error of R6, wakes all who wait for readiness, for the stream or for an
 //!     abandoned receive: it may be what they wait for. Who begins to wait looks at the stash once more
-//!     afterwards. Only a receive that is in flight is let be: what it gets comes later anyway.
+//!     afterwards. Only what is in flight on a ring, a receive or a wait for something to read, is let be: it
+//!     ends when the other side sends more.
 //!
 //! Not here: the futures (`receive`), looks that take nothing or wait for nothing (`read/look.rs`).
 

@@ -29,9 +29,10 @@ impl ReadSide {
         Waits::at(self).until(poll).await
     }
 
-    /// What a call has that is made when there is something to read; nothing if the stash has it (R7).
+    /// What a call has that is made when there is something to read; nothing if others come first: stash, stream,
+    /// an abandoned receive or its error (R1, R2, R6, R7).
     async fn otherwise<T>(&self, mut call: impl FnMut() -> io::Result<T>) -> Option<io::Result<T>> {
-        let call = || if self.lock().stash.is_empty() { call().map(Some) } else { Ok(None) };
+        let call = || if self.is_plain() { call().map(Some) } else { Ok(None) };
         when(&self.descriptor, Direction::Read, call).await.transpose()
     }
 
