@@ -293,6 +293,13 @@ pub trait Folder<Item>: Sized {
     ///
     /// A folder that is never full does better with a loop of its own over the whole iterator, which
     /// the compiler can unroll.
+    /// Whether another piece can make this folder full, as a find in one piece ends all others.
+    ///
+    /// `true` is always correct. It makes a stage that drops items, such as
+    /// [`filter`](super::ParallelIterator::filter), ask [`full`](Self::full) after each item, even if
+    /// the item never gets here. With `false`, this folder gets whole runs of items, which is faster.
+    const FILLED_BY_OTHERS: bool = true;
+
     fn consume_iter<I: IntoIterator<Item = Item>>(mut self, items: I) -> Self {
         for item in items {
             self = self.consume(item);

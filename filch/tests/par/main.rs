@@ -5,6 +5,7 @@ mod consumers;
 mod drops;
 mod early;
 mod pieces;
+mod exits;
 mod places;
 mod slices;
 mod sources;

@@ -23,6 +23,9 @@ pub(super) trait Op<T>: Sync {
     /// The value of a piece.
     type Acc: Send;
 
+    /// Whether [`over`](Op::over) can ever say yes.
+    const STOPS: bool = false;
+
     /// The value of no items.
     fn start(&self) -> Self::Acc;
 
@@ -88,6 +91,7 @@ impl<T, O: Op<T>> Folder<T> for RunFolder<'_, O, O::Acc> {
         self.consume_iter(std::iter::once(item))
     }
 
+    const FILLED_BY_OTHERS: bool = O::STOPS;
     fn consume_iter<I: IntoIterator<Item = T>>(mut self, items: I) -> Self {
         self.acc = self.op.eat(self.acc, items.into_iter());
         self
