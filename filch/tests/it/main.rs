@@ -12,6 +12,7 @@ mod cpu;
 mod detach;
 mod filament;
 mod fork;
+mod fork_panics;
 mod groups;
 mod handle;
 mod hostage;
