@@ -144,6 +144,13 @@ pub trait Producer: Send + Sized {
     /// The items of one piece, one after the other.
     type IntoIter: DoubleEndedIterator<Item = Self::Item> + ExactSizeIterator;
 
+    /// Whether making an item does something that can be seen from outside, such as a call of a
+    /// closure. [`skip`](IndexedParallelIterator::skip) then makes the items that it skips, as
+    /// std's does, and drops them.
+    ///
+    /// `true` is always correct; with `false`, a skip costs nothing.
+    const SEEN: bool = true;
+
     /// Stops splitting.
     fn into_iter(self) -> Self::IntoIter;
 
@@ -286,13 +293,6 @@ pub trait Folder<Item>: Sized {
     /// What is left of the items.
     type Result;
 
-    /// Eats one item.
-    fn consume(self, item: Item) -> Self;
-
-    /// Eats items until there are none left, or this is full.
-    ///
-    /// A folder that is never full does better with a loop of its own over the whole iterator, which
-    /// the compiler can unroll.
     /// Whether another piece can make this folder full, as a find in one piece ends all others.
     ///
     /// `true` is always correct. It makes a stage that drops items, such as
@@ -300,6 +300,13 @@ pub trait Folder<Item>: Sized {
     /// the item never gets here. With `false`, this folder gets whole runs of items, which is faster.
     const FILLED_BY_OTHERS: bool = true;
 
+    /// Eats one item.
+    fn consume(self, item: Item) -> Self;
+
+    /// Eats items until there are none left, or this is full.
+    ///
+    /// A folder that is never full does better with a loop of its own over the whole iterator, which
+    /// the compiler can unroll.
     fn consume_iter<I: IntoIterator<Item = Item>>(mut self, items: I) -> Self {
         for item in items {
             self = self.consume(item);

@@ -1,11 +1,12 @@
 //! Parallel loops, compared with std's sequential ones.
 
 mod adaptors;
+mod as_std;
 mod consumers;
 mod drops;
 mod early;
-mod pieces;
 mod exits;
+mod pieces;
 mod places;
 mod slices;
 mod sources;

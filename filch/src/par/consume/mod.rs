@@ -16,7 +16,7 @@ pub(super) mod pairs;
 use std::marker::PhantomData;
 
 use super::parallel::ParallelIterator;
-use super::plumbing::{Consumer, Folder, Reducer};
+use super::plumbing::{Consumer, Folder, Producer, Reducer, bridge_producer_consumer};
 
 /// An ending that all pieces share.
 pub(super) trait Op<T>: Sync {
@@ -44,6 +44,11 @@ pub(super) trait Op<T>: Sync {
 /// Drives an iterator into an op.
 pub(super) fn run<I: ParallelIterator, O: Op<I::Item>>(iter: I, op: O) -> O::Acc {
     iter.drive(Run(&op))
+}
+
+/// Makes all items of a producer, and drops them.
+pub(super) fn drain<P: Producer>(len: usize, producer: P) {
+    bridge_producer_consumer(len, producer, Run(&ops::ForEach(drop)));
 }
 
 struct Run<'o, O>(&'o O);
@@ -86,12 +91,12 @@ struct RunFolder<'o, O, A> {
 
 impl<T, O: Op<T>> Folder<T> for RunFolder<'_, O, O::Acc> {
     type Result = O::Acc;
+    const FILLED_BY_OTHERS: bool = O::STOPS;
 
     fn consume(self, item: T) -> Self {
         self.consume_iter(std::iter::once(item))
     }
 
-    const FILLED_BY_OTHERS: bool = O::STOPS;
     fn consume_iter<I: IntoIterator<Item = T>>(mut self, items: I) -> Self {
         self.acc = self.op.eat(self.acc, items.into_iter());
         self
