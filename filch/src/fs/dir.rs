@@ -9,6 +9,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, DirEntryExt};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
@@ -153,6 +154,10 @@ pub struct ReadDir {
     /// In a mutex so that it may be shared; only who has it for himself looks.
     rest: Mutex<Rest>,
 }
+
+/// No code of users runs while the list changes, so a panic leaves no change half done.
+impl UnwindSafe for ReadDir {}
+impl RefUnwindSafe for ReadDir {}
 
 enum Rest {
     There(std::fs::ReadDir),

@@ -20,6 +20,7 @@
 use std::fmt;
 use std::io;
 use std::os::fd::RawFd;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::Waker;
 
@@ -46,6 +47,11 @@ pub(crate) struct Hooks {
     /// Runs a closure on a thread for what blocks. It is dropped instead if the runtime ends.
     pub(crate) offload: Box<dyn Fn(Closure) + Send + Sync>,
 }
+
+/// The scheduler's closures run no code of users, so no panic leaves them half done. Sockets and files
+/// have an engine, and are unwind safe with it.
+impl UnwindSafe for Hooks {}
+impl RefUnwindSafe for Hooks {}
 
 pub(crate) struct Engine {
     drivers: Box<[Arc<Driver>]>,

@@ -31,6 +31,7 @@
 
 use std::marker::PhantomPinned;
 use std::mem::MaybeUninit;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
@@ -117,6 +118,10 @@ unsafe impl Linked for Entry {
 unsafe impl Send for Entry {}
 // SAFETY: as above.
 unsafe impl Sync for Entry {}
+
+/// Wakers are called and dropped when all changes are made, so their panic leaves none half done.
+impl UnwindSafe for Entry {}
+impl RefUnwindSafe for Entry {}
 
 /// A timer: its owner's side.
 #[derive(Debug)]

@@ -36,5 +36,6 @@ mod support;
 mod survival;
 mod time;
 mod ui;
+mod unwind_safe;
 mod waiting;
 mod watchdog;
