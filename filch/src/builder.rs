@@ -2,6 +2,7 @@
 //!
 //! B1. The program wins over the environment, the environment over the machine.
 //! B2. A resolved `Config` is valid and has worker counts from 1 to `max_workers`.
+//! B3. The CPUs that it lists exist. Whether this process may use them is asked when a thread starts.
 //!
 //! Not here: starting the threads (runtime.rs).
 
@@ -19,7 +20,7 @@ use crate::{
         file::{Chosen, File},
         hooks::{Hooks, WorkerInfo},
     },
-    error::BuildError,
+    error::{BuildError, ConfigError},
     io::engine::Closure,
     sched::{
         core::EventCore,
@@ -258,6 +259,8 @@ impl Builder {
             file.apply(&mut config, &chosen);
         }
         config.validate()?;
+        check_affinity("io_affinity", &config.io_affinity, machine)?;
+        check_affinity("compute_affinity", &config.compute_affinity, machine)?;
         settle_workers(&mut config, &self.config, machine);
         debug_assert!(config.validate().is_ok());
         Ok(config)
@@ -270,6 +273,22 @@ fn read_file(path: &Path) -> Result<File, BuildError> {
     };
     let fail = |source| BuildError::File { path: path.to_owned(), source };
     fs::read_to_string(path).and_then(parse).map_err(fail)
+}
+
+/// Refuses a CPU that this machine does not have (B3).
+fn check_affinity(
+    field: &'static str,
+    affinity: &Affinity,
+    machine: &Machine,
+) -> Result<(), ConfigError> {
+    let Affinity::Cpus(cpus) = affinity else { return Ok(()) };
+    match machine.missing(cpus) {
+        None => Ok(()),
+        Some((cpu, list)) => {
+            let reason = format!("there is no CPU {cpu}: this machine has {list}");
+            Err(ConfigError::new(field, reason))
+        }
+    }
 }
 
 /// Makes both worker counts concrete (B2).

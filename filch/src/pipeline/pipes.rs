@@ -47,7 +47,7 @@ impl Pipeline<'_> {
     /// ```
     ///
     /// # Panics
-    /// If `lines` is zero, or more than memory could hold.
+    /// If `lines` is zero, or more than 1,048,576: each stage keeps room for as many values.
     #[expect(clippy::new_ret_no_self, reason = "a pipeline has a source, which comes next")]
     #[track_caller]
     pub fn new(lines: usize) -> Start {
