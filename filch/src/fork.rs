@@ -97,9 +97,22 @@ fn join_elsewhere<RA: Send, RB: Send>(
     })
 }
 
+/// Calls a first half, and catches its panic (J5). Only references go through `catch_unwind`: each of its
+/// frames has a copy of what does in a build that is not optimised, and recursion is deep.
+#[inline(always)]
+fn caught<R>(f: impl FnOnce() -> R) -> std::thread::Result<R> {
+    let (mut f, mut value) = (Some(f), None);
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        if let Some(f) = f.take() {
+            value = Some(f());
+        }
+    }));
+    result.map(|()| value.expect("it returned"))
+}
+
 /// Calls one closure after the other (J4, J5).
 fn join_in_turn<RA, RB>(a: impl FnOnce(Side) -> RA, b: impl FnOnce(Side) -> RB) -> (RA, RB) {
-    match catch_unwind(AssertUnwindSafe(|| a(Side::Here))) {
+    match caught(|| a(Side::Here)) {
         Ok(ra) => (ra, b(Side::Here)),
         Err(payload) => {
             guard_user_code(|| drop(b(Side::Here)));
@@ -244,12 +257,12 @@ impl Site<'_> {
         // SAFETY: X5, the deque is this thread's. The job stays until it is taken back or has ended.
         let index = unsafe { self.deque.push(job.entry().0) };
         // J1, J5: nothing unwinds past the job, be it an event core's waker in `tell`.
-        let first = catch_unwind(AssertUnwindSafe(|| {
+        let first = caught(|| {
             if !self.idle.is_quiet_after_fork(self.deque.is_light(index)) {
                 self.tell();
             }
             a(Side::Here)
-        }));
+        });
         let ra = match first {
             Ok(ra) => ra,
             Err(payload) => first_panicked(&job, index, payload),
