@@ -21,8 +21,10 @@ pub use hooks::{PanicInfo, Role, WorkerInfo};
 
 /// Which CPUs the workers of one role may run on.
 ///
-/// Where the system has no affinity, or refuses it, the workers run anyway, anywhere. An automatic
-/// worker count does not exceed the CPUs that the role is confined to.
+/// A list with a CPU that the machine does not have is refused by
+/// [`Builder::resolve`](crate::Builder::resolve) and by what builds. Where the system has no affinity, or
+/// refuses one for CPUs that are there, the workers run anyway, anywhere. An automatic worker count does
+/// not exceed the CPUs that the role is confined to.
 ///
 /// # Examples
 ///

@@ -121,6 +121,11 @@ fn checked_id(token: &Token<'_>, bad: usize) -> usize {
     token.id % 10
 }
 
+/// The step of a fold that keeps the last token, until the odd one comes.
+fn last_until(token: Token<'_>, odd: usize) -> Result<Option<Token<'_>>, Token<'_>> {
+    if token.id == odd { Err(token) } else { Ok(Some(token)) }
+}
+
 #[test]
 fn loops_that_end_early_drop_every_item_once() {
     let loops: &[fn(Tokens<'_>, usize)] = dropped! {
@@ -148,11 +153,7 @@ fn loops_that_end_early_drop_every_item_once() {
             last.any(|token: Option<Token<'_>>| token.is_some_and(|token| token.id == odd))
         };
         |tokens, odd| {
-            let step = |_, token: Token<'_>| match token.id == odd {
-                true => Err(Some(token)),
-                false => Ok(Some(token)),
-            };
-            let tried = tokens.try_fold(|| None, step);
+            let tried = tokens.try_fold(|| None, |_, token| last_until(token, odd));
             tried.filter(|tried| tried.is_err()).collect::<Result<Vec<_>, _>>()
         };
         |tokens, _odd| tokens;
