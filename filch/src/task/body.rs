@@ -5,8 +5,9 @@
 //!     which (T2, T5), so no tag is stored.
 //! B2. The order of the end: body dropped, outcome stored, DONE, waiter woken, cell freed, dependents told, unit
 //!     given back. So a group that is finished has no body left, and no output without a handle.
-//! B3. No panic of the user's code leaves this file: in a run it becomes the outcome, in a drop
-//!     of a body it goes to the group, in the drop of an output that nobody wants it ends.
+//! B3. No panic of the user's code leaves this file: in a run it becomes the outcome, and in the drop
+//!     of a cancelled body too; in that of a body with another outcome it goes to the group, in the drop
+//!     of an output that nobody wants it ends.
 //!
 //! Not here: which thread calls (`sched`), how a handle waits (`join`).
 
@@ -310,6 +311,21 @@ impl<F: FnOnce() -> T, T> Body for BlockingBody<F> {
     }
 }
 
+/// What an unwinding makes of a task.
+///
+/// # Safety
+/// The caller owns the body of `task`, which is not DONE.
+#[cold]
+pub(crate) unsafe fn failure(task: RawTask, payload: Payload) -> Failure {
+    if is_cancellation(&payload) {
+        return Failure::Cancelled;
+    }
+    // SAFETY: the task is not DONE, so its cell is there.
+    let header = unsafe { task.header() };
+    // SAFETY: by the caller's promise.
+    Failure::Panicked(unsafe { Panicked::new(header, payload) })
+}
+
 /// # Safety
 /// The caller runs `task`.
 unsafe fn poll<F: Future>(future: Pin<&mut F>, task: RawTask) -> Poll<F::Output> {
@@ -375,17 +391,12 @@ impl<B: Body> Cell<B> {
         let outcome = match result {
             Ok(Poll::Pending) => return Self::pend(task),
             Ok(Poll::Ready(value)) => Ok(value),
-            Err(payload) if is_cancellation(&payload) => Err(Failure::Cancelled),
-            Err(payload) => {
-                // SAFETY: we run the task, so its cell is there.
-                let header = unsafe { task.header() };
-                // SAFETY: we run the task, so it is not DONE.
-                Err(Failure::Panicked(unsafe { Panicked::new(header, payload) }))
-            }
+            // SAFETY: we run the task, so it is not DONE.
+            Err(payload) => Err(unsafe { failure(task, payload) }),
         };
         if B::STAYS {
             // SAFETY: T2, still ours.
-            unsafe { Self::drop_body(task) };
+            return unsafe { Self::drop_and_end(task, outcome) };
         }
         // SAFETY: the body is gone.
         unsafe { Self::end(task, outcome) }
@@ -415,25 +426,30 @@ impl<B: Body> Cell<B> {
     /// # Safety
     /// As [`Vtable::abandon`]: the caller owns the body (T2).
     unsafe fn abandon(task: RawTask) -> Ran {
-        // SAFETY: T2, the caller owns the body.
-        unsafe { Self::drop_body(task) };
-        // SAFETY: the body is gone.
-        unsafe { Self::end(task, Err(Failure::Cancelled)) }
+        // SAFETY: T2, by the caller's promise.
+        unsafe { Self::drop_and_end(task, Err(Failure::Cancelled)) }
     }
 
+    /// Drops the body, and finishes with this outcome. A panic in that is the outcome of a cancelled task;
+    /// beside another outcome it goes to the group.
+    ///
     /// # Safety
     /// The caller owns the body (T2) and gives it up.
-    unsafe fn drop_body(task: RawTask) {
+    unsafe fn drop_and_end(task: RawTask, mut outcome: Outcome<B::Output>) -> Ran {
         // SAFETY: T2, the caller owns the body, and drops it once.
         let drop = || unsafe { Self::body(task).drop_in_place() };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(drop))
-            && !is_cancellation(&payload)
-        {
-            // SAFETY: not DONE yet, the task holds a unit (H3).
-            let header = unsafe { task.header() };
-            // SAFETY: as above.
-            unsafe { header.group() }.deliver(Fallout::of(header, payload));
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(drop)) {
+            // SAFETY: we have not ended the task yet.
+            match unsafe { failure(task, payload) } {
+                Failure::Cancelled => {}
+                Failure::Panicked(second) if !matches!(outcome, Err(Failure::Cancelled)) => {
+                    second.deliver();
+                }
+                panicked => outcome = Err(panicked),
+            }
         }
+        // SAFETY: the body is gone.
+        unsafe { Self::end(task, outcome) }
     }
 
     /// B2, from the outcome on.

@@ -1,6 +1,6 @@
 //! Every panic is delivered once: to whoever takes the outcome, else to the group, else to the hook.
 
-use crate::support::{Gate, panic_of, until};
+use crate::support::{Gate, panic_of, text_of, until};
 use crate::watchdog::watched;
 
 #[test]
@@ -176,5 +176,114 @@ fn hook_hears_the_name_and_the_place_of_the_task() {
         let (task, name, file) = rx.recv().unwrap();
         assert_eq!((task.to_string(), name.as_deref()), (id, Some("careless")));
         assert!(file.ends_with("panics.rs"), "{file}");
+    });
+}
+
+/// Panics when dropped, with this text.
+struct Loud(&'static str);
+
+impl Drop for Loud {
+    fn drop(&mut self) {
+        panic!("{}", self.0);
+    }
+}
+
+async fn keeps(_loud: Loud) {
+    std::future::pending().await
+}
+
+/// The text of the panic that came of a task.
+fn text_from<T>(outcome: Result<T, filch::JoinError>) -> String {
+    let Err(error) = outcome else { panic!("it has a value") };
+    match error.is_panic() {
+        true => text_of(&*error.into_panic()),
+        false => error.to_string(),
+    }
+}
+
+#[test]
+fn panic_of_a_cancelled_bodys_destructor_reaches_the_holder_of_the_handle() {
+    watched(|dog| {
+        // One worker of each kind, which is busy: nothing else begins before the cancel.
+        let runtime =
+            dog.rig_of(filch::Runtime::builder().workers(1).io_spares(0).blocking_threads(1));
+        let (busy, gate) = (Gate::default(), Gate::default());
+        let occupy = || {
+            let (busy, gate) = (busy.clone(), gate.clone());
+            move || {
+                busy.open();
+                gate.block();
+            }
+        };
+        let waits = runtime.spawn(keeps(Loud("future")));
+        let pinned = runtime.spawn(async { filch::spawn_local(keeps(Loud("pinned"))) });
+        let pinned = pinned.wait();
+        let blocker = runtime.spawn_blocking(occupy());
+        busy.block();
+        let blocking = runtime.spawn_blocking({
+            let loud = Loud("blocking");
+            move || drop(loud)
+        });
+        for handle in [&waits, &pinned, &blocking] {
+            handle.cancel();
+        }
+        assert_eq!(text_from(runtime.block_on(waits.outcome())), "future");
+        assert_eq!(text_from(runtime.block_on(pinned.outcome())), "pinned");
+        gate.open();
+        assert_eq!(text_from(blocking.wait_outcome()), "blocking");
+        blocker.wait();
+        assert_eq!(runtime.drain(), [""; 0], "delivered once");
+    });
+}
+
+#[test]
+fn panic_of_a_cancelled_jobs_destructor_reaches_the_holder_of_the_handle() {
+    watched(|dog| {
+        let runtime = dog.rig(1);
+        let (busy, gate) = (Gate::default(), Gate::default());
+        let (opens, waits) = (busy.clone(), gate.clone());
+        let blocker = runtime.spawn_fn(move || {
+            opens.open();
+            waits.block();
+        });
+        busy.block();
+        let loud = Loud("job");
+        let job = runtime.spawn_fn(move || drop(loud));
+        job.cancel();
+        gate.open();
+        assert_eq!(text_from(runtime.block_on(job.outcome())), "job");
+        blocker.wait();
+        assert_eq!(runtime.drain(), [""; 0], "delivered once");
+    });
+}
+
+#[test]
+fn panic_of_a_cancelled_trees_destructor_continues_in_whoever_waits() {
+    watched(|dog| {
+        let runtime = dog.rig(1);
+        let text: Result<String, ()> = runtime.block_on(filch::group(async |g| {
+            g.cancel();
+            let loud = Loud("tree");
+            let job = filch::Job::new(move |_| drop(loud));
+            // Into a group that is cancelled already.
+            job.clone().run();
+            Ok(panic_of(|| job.wait()))
+        }));
+        assert_eq!(text.as_deref(), Ok("tree"));
+        assert_eq!(runtime.drain(), [""; 0], "delivered once");
+    });
+}
+
+#[test]
+fn panic_of_a_cancelled_bodys_destructor_continues_in_the_group_if_nobody_holds_the_handle() {
+    watched(|dog| {
+        let runtime = dog.rig(1);
+        let text = panic_of(|| {
+            runtime.block_on(async {
+                filch::spawn(keeps(Loud("nobody holds it"))).cancel();
+            })
+        });
+        assert_eq!(text, "nobody holds it");
+        assert_eq!(runtime.drain(), [""; 0], "delivered once");
     });
 }
