@@ -5,7 +5,7 @@
 //! O2. The value is returned after the group is finished: every descendant, however deep and on
 //!     whatever lane, has ended and its body has been dropped.
 //! O3. A panic of the body continues here once the group is finished; else the first panic of a
-//!     descendant that nobody took.
+//!     descendant that nobody took, unless the runtime reports those.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -14,7 +14,9 @@ use std::ptr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::config::UnhandledPanic;
 use crate::sched::blocking::{Sleeper, wait_for_group};
+use crate::sched::shared::Shared;
 use crate::sched::worker::Worker;
 use crate::spawn;
 use crate::task::context::{self, Below, Frame};
@@ -37,7 +39,8 @@ use crate::task::group::{Group, GroupRef, OnPanic, Tracking, guard_user_code};
 /// ```
 ///
 /// # Panics
-/// If the future panics, or a descendant does whose handle nobody kept: after all have ended.
+/// If the future panics, or, unless the runtime [reports](crate::UnhandledPanic::Report) it, a descendant whose
+/// handle nobody kept: after all have ended.
 #[track_caller]
 pub fn block_on<F: Future>(future: F) -> F::Output {
     in_current_group(|| run_here(future))
@@ -64,18 +67,28 @@ pub fn block_on_fn<T>(body: impl FnOnce() -> T) -> T {
 
 #[track_caller]
 fn in_current_group<T>(body: impl FnOnce() -> T) -> T {
-    let parent = spawn::current(|_, group, _| group.to_ref());
-    in_group(&parent, tracking_of_block_on(), |_| body())
+    let (parent, on_panic) =
+        spawn::current(|shared, group, _| (group.to_ref(), on_panic_here(shared)));
+    in_group(&parent, on_panic, tracking_of_block_on(), |_| body())
+}
+
+/// What a panic that nobody took does in a group that a thread of the runtime waits for.
+pub(crate) fn on_panic_here(shared: &Shared) -> OnPanic {
+    match shared.config.unhandled_panic {
+        UnhandledPanic::Propagate => OnPanic::Continue,
+        UnhandledPanic::Report => OnPanic::Report,
+    }
 }
 
 /// Runs `body` in a fresh group inside `parent` (O1 to O3).
 #[track_caller]
 pub(crate) fn in_group<T>(
     parent: &GroupRef,
+    on_panic: OnPanic,
     tracking: Tracking,
     body: impl FnOnce(&GroupRef) -> T,
 ) -> T {
-    let Some(group) = Group::inside(parent, OnPanic::Continue, tracking) else {
+    let Some(group) = Group::inside(parent, on_panic, tracking) else {
         panic!("the runtime has shut down");
     };
     context::with(|cx| cx.waits.set(cx.waits.get() + 1));

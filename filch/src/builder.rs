@@ -34,8 +34,8 @@ mod tuning;
 /// Sets up a runtime.
 ///
 /// What the program leaves open is filled from the environment, and what that leaves open from
-/// the machine. Open are a worker count of 0, a `None`, and a thread name, a `max_workers` or a
-/// `single_thread` that was never set. So a variable never overrules a choice of the program.
+/// the machine. Open are a worker count of 0, a `None`, and a thread name, a `max_workers`, a
+/// `single_thread` or an `unhandled_panic` that was never set. So a variable never overrules a choice of the program.
 ///
 /// | variable | fills | format |
 /// | --- | --- | --- |
@@ -48,6 +48,7 @@ mod tuning;
 /// | `FILCH_SINGLE_THREAD` | [`Config::single_thread`], unless the program asks for several workers | `1`, `true`, `0` or `false` |
 /// | `FILCH_THREAD_NAME` | [`Config::thread_name`] | text |
 /// | `FILCH_IO` | [`Config::io_backend`], if that is `Auto` | `auto`, `uring`, `uring-plain` or `epoll` |
+/// | `FILCH_UNHANDLED_PANIC` | [`Config::unhandled_panic`] | `propagate` or `report` |
 /// | `FILCH_CONFIG` | every parameter that neither the program nor another variable sets | path of a file, see [`Builder::from_file`] |
 ///
 /// A variable that cannot be understood is an error, even where it would not have been used.

@@ -253,7 +253,8 @@ pub use block_on::{block_on, block_on_fn};
 pub use builder::Builder;
 #[cfg(not(loom))]
 pub use config::{
-    Affinity, Config, IoBackend, Level, PanicInfo, ParseConfigError, Role, WorkerInfo,
+    Affinity, Config, IoBackend, Level, PanicInfo, ParseConfigError, Role, UnhandledPanic,
+    WorkerInfo,
 };
 #[cfg(not(loom))]
 pub use cpu::{Cpu, cpu};

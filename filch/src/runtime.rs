@@ -9,7 +9,7 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
 use crate::base::{barrier, sim};
-use crate::block_on::{in_group, run_here, tracking_of_block_on};
+use crate::block_on::{in_group, on_panic_here, run_here, tracking_of_block_on};
 use crate::builder::Builder;
 use crate::config::{Config, Role};
 use crate::error::BuildError;
@@ -329,7 +329,8 @@ impl Handle {
     /// If the future or a descendant panics, or the runtime has shut down.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        in_group(&self.0.root, tracking_of_block_on(), |_| run_here(future))
+        let on_panic = on_panic_here(&self.0);
+        in_group(&self.0.root, on_panic, tracking_of_block_on(), |_| run_here(future))
     }
 
     /// Runs a closure on this thread, with this runtime for what it spawns; see
@@ -345,7 +346,7 @@ impl Handle {
     /// If the closure or a descendant panics, or the runtime has shut down.
     #[track_caller]
     pub fn block_on_fn<T>(&self, body: impl FnOnce() -> T) -> T {
-        in_group(&self.0.root, tracking_of_block_on(), |_| body())
+        in_group(&self.0.root, on_panic_here(&self.0), tracking_of_block_on(), |_| body())
     }
 
     /// The configuration in use, with nothing left open.

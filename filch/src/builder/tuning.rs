@@ -5,6 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::builder::Builder;
+use crate::config::UnhandledPanic;
 use crate::config::hooks::{PanicInfo, WorkerInfo};
 
 /// For each row a setter, documented with an example that sets the value and reads the result.
@@ -82,6 +83,8 @@ setters! {
     injector_shards: usize, 8 => 8;
     /// Sets how many operations a task may complete in one poll.
     poll_budget: usize, 64 => 64;
+    /// Sets what becomes of a panic of a task whose handle was dropped.
+    unhandled_panic: UnhandledPanic, filch::UnhandledPanic::Report => filch::UnhandledPanic::Report;
     /// Sets the seed of everything random.
     seed: u64, 7 => Some(7);
 }
@@ -118,7 +121,11 @@ impl Builder {
         self
     }
 
-    /// Hands each panic that no handle can deliver to `hook`.
+    /// Hands each panic to `hook` that reaches nobody: no handle, and nobody who waits for the group.
+    ///
+    /// With [`UnhandledPanic::Report`] these are all panics of tasks whose handles were dropped. The hook runs on
+    /// the thread where the task has ended, or where its handle is dropped. Without a hook such a panic leaves
+    /// no trace but the message of [`std::panic::set_hook`].
     ///
     /// # Examples
     ///

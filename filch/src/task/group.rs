@@ -9,12 +9,15 @@
 //!     waiter's stack).
 //! G2. The end: the one finisher (C2) takes the waiter out and wakes it, releases the parent's
 //!     unit, then drops the count's reference; it touches nothing of the waiter's after the wake.
-//! G3. A panic that nobody took is delivered once: to the group while it is open, to the parent
-//!     if the group was orphaned, else to the runtime's hook.
+//! G3. A panic that nobody took is delivered once: to the group while it is open, unless the group
+//!     reports panics; to the parent if the group was orphaned; else to the runtime's hook.
 //! G4. In a tracked group every live member is in the list, so that cancelling reaches all.
 //!     A group is tracked if it can be cancelled (`filch::group`) or if its waiter has no deque
 //!     to find its jobs in (a `scope` on a thread that is no compute worker) or has to find those
 //!     too that are in no deque (a `block_on` on a worker), or inside one such.
+//! G5. A group *fails* once, by an error or by a panic that cancels. It cancels its members and wakes
+//!     its waiter, which until then waits for the end or, while the body of a `group` runs, for the
+//!     failure alone. The reason is stored before, so whoever sees the failure finds it.
 //!
 //! Not here: how a thread waits (`sched/blocking.rs`), the public faces (`block_on`, `group`, `scope`).
 
@@ -83,13 +86,15 @@ impl Home {
     }
 }
 
-/// What a panic does to the other members.
+/// What becomes of a panic that nobody took, and of the other members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnPanic {
-    /// They go on (`block_on`, `scope`).
+    /// The owner gets it at the end, and they go on (`block_on`, `scope`).
     Continue,
-    /// They are cancelled (`group`).
+    /// The owner gets it at the end, and the group fails (`group`).
     Cancel,
+    /// The hook gets it at once, and they go on.
+    Report,
 }
 
 /// Where panics of members go (G3).
@@ -109,7 +114,7 @@ pub(crate) struct Group {
     on_panic: OnPanic,
     /// Set once, under the lock of `members`; read by spawns.
     cancelled: AtomicBool,
-    waiter: Mutex<Option<Waker>>,
+    waiter: Mutex<Waiter>,
     sink: Mutex<Sink>,
     members: Option<Mutex<Members>>,
 }
@@ -119,6 +124,14 @@ unsafe impl Send for Group {}
 // SAFETY: as above; everything else is atomic or locked.
 unsafe impl Sync for Group {}
 
+/// Who waits for the group.
+#[derive(Default)]
+struct Waiter {
+    waker: Option<Waker>,
+    /// Set once (G5).
+    failed: bool,
+}
+
 /// The members of a tracked group (G4). Finished tasks stay until the list has doubled.
 struct Members {
     /// Futures, closures that block, and jobs that wait for others.
@@ -126,6 +139,8 @@ struct Members {
     /// Jobs that are queued. Whoever helps takes them off the list: one that has started is past cancelling.
     jobs: Vec<TaskRef>,
     groups: Vec<GroupRef>,
+    /// Woken when the group is cancelled, or at its end.
+    on_cancel: Option<Waker>,
     sweep_at: usize,
 }
 
@@ -192,6 +207,7 @@ impl Group {
                 tasks: Vec::new(),
                 jobs: Vec::new(),
                 groups: Vec::new(),
+                on_cancel: None,
                 sweep_at: FIRST_SWEEP,
             })),
         };
@@ -201,7 +217,7 @@ impl Group {
             parent,
             on_panic,
             cancelled: AtomicBool::new(false),
-            waiter: Mutex::new(None),
+            waiter: Mutex::default(),
             sink: Mutex::new(Sink::Open(None)),
             members,
         });
@@ -321,13 +337,12 @@ impl Group {
             // SAFETY: G1, this is the count's reference, and it ends here.
             let group = unsafe { Arc::from_raw(group) };
             if let Some(members) = &group.members {
-                let (tasks, jobs, groups) = lock(members).take();
+                let (tasks, jobs, groups, on_cancel) = lock(members).take();
                 drop((tasks, jobs, groups));
+                wake(on_cancel);
             }
-            let waiter = lock(&group.waiter).take();
-            if let Some(waiter) = waiter {
-                context::outside(|| guard_user_code(|| waiter.wake()));
-            }
+            let waiter = lock(&group.waiter).waker.take();
+            wake(waiter);
             if let Some(parent) = &group.parent {
                 // The parent's ledger is not used: an ancestor is rarely the group being run.
                 if parent.count.sub(1) {
@@ -342,48 +357,90 @@ impl Group {
         self.count.is_finished()
     }
 
-    /// Has `waker` woken at the end; false if the group is finished already.
+    /// Has `waker` woken at the end, or if the group fails before; false if it is finished already.
     #[must_use]
     pub(crate) fn set_waiter(&self, waker: &Waker) -> bool {
+        self.wait_until(waker, |_| self.count.is_finished())
+    }
+
+    /// Has `waker` woken if the group fails; false if it has (G5). For the owner, whose unit keeps the
+    /// group from its end.
+    #[must_use]
+    pub(crate) fn set_watcher(&self, waker: &Waker) -> bool {
+        self.wait_until(waker, |waiter| waiter.failed)
+    }
+
+    fn wait_until(&self, waker: &Waker, is_over: impl Fn(&Waiter) -> bool) -> bool {
+        {
+            let waiter = lock(&self.waiter);
+            if is_over(&waiter) {
+                return false;
+            }
+            if waiter.waker.as_ref().is_some_and(|old| old.will_wake(waker)) {
+                return true;
+            }
+        }
         // The user's code (clone and drop of a waker) runs outside of the lock.
         let waker = waker.clone();
         let mut waiter = lock(&self.waiter);
-        if self.count.is_finished() {
+        if is_over(&waiter) {
+            drop(waiter);
+            guard_user_code(|| drop(waker));
             return false;
         }
-        let old = waiter.replace(waker);
+        let old = waiter.waker.replace(waker);
         drop(waiter);
         guard_user_code(|| drop(old));
         true
     }
 
+    /// Cancels every member because of an error or a panic, which the caller has stored (G5).
+    pub(crate) fn fail(&self) {
+        let waiter = {
+            let mut waiter = lock(&self.waiter);
+            waiter.failed = true;
+            waiter.waker.take()
+        };
+        self.cancel();
+        wake(waiter);
+    }
+
     /// Delivers a panic that nobody took (G3).
     pub(crate) fn deliver(&self, fallout: Fallout) {
         let mut group = self;
-        let mut to_hook = false;
         loop {
             let mut sink = lock(&group.sink);
             match &mut *sink {
-                Sink::Root(hook) => {
-                    let hook = hook.clone();
-                    drop(sink);
-                    guard_user_code(|| hook(fallout));
-                    return;
-                }
-                Sink::Open(first @ None) if !to_hook => {
+                Sink::Open(first @ None) if group.on_panic != OnPanic::Report => {
                     *first = Some(fallout);
                     drop(sink);
                     if group.on_panic == OnPanic::Cancel {
-                        group.cancel();
+                        group.fail();
                     }
                     return;
                 }
-                Sink::Open(_) | Sink::Closed => to_hook = true,
+                Sink::Open(_) | Sink::Closed | Sink::Root(_) => {
+                    drop(sink);
+                    return group.report(fallout);
+                }
                 Sink::Orphaned => {}
             }
             drop(sink);
             group = group.parent.as_deref().expect("only a root has no parent, and it takes all");
         }
+    }
+
+    /// Hands a panic to the runtime's hook.
+    pub(crate) fn report(&self, fallout: Fallout) {
+        let mut root = self;
+        while let Some(parent) = root.parent.as_deref() {
+            root = parent;
+        }
+        let hook = match &*lock(&root.sink) {
+            Sink::Root(hook) => hook.clone(),
+            Sink::Open(_) | Sink::Orphaned | Sink::Closed => unreachable!("the root has the hook"),
+        };
+        guard_user_code(|| hook(fallout));
     }
 
     /// Takes the panic that members left, if any; later ones go to the hook (G3).
@@ -475,7 +532,7 @@ impl Group {
     fn cancel_members(&self) -> Vec<GroupRef> {
         let Some(members) = &self.members else { return Vec::new() };
         let is_ours = |task: &&TaskRef| !task.header().state.is_detached();
-        let (tasks, groups) = {
+        let (tasks, groups, on_cancel) = {
             let mut members = lock(members);
             // ORDERING: Relaxed, the lock orders it with `enlist` and `inside`.
             self.cancelled.store(true, Ordering::Relaxed);
@@ -483,8 +540,9 @@ impl Group {
             // that may be whoever waits. Nothing is pushed for it under the lock, because a job is
             // queued, running or done.
             members.jobs.iter().filter(is_ours).for_each(|job| cancel_queued(job.header()));
-            (take(&mut members.tasks), take(&mut members.groups))
+            (take(&mut members.tasks), take(&mut members.groups), members.on_cancel.take())
         };
+        wake(on_cancel);
         for task in tasks.iter().filter(is_ours) {
             // SAFETY: the reference keeps the cell alive.
             unsafe { cancel_task(task.raw()) };
@@ -495,6 +553,20 @@ impl Group {
     pub(crate) fn is_cancelled(&self) -> bool {
         // ORDERING: Relaxed, a hint; `enlist` decides under the lock.
         self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Has the waker woken when the group is cancelled, or at its end, unless one is kept for that
+    /// already; false if it is cancelled or has ended. `make` is no user code: it runs under the lock.
+    #[must_use]
+    pub(crate) fn on_cancel(&self, make: impl FnOnce() -> Waker) -> bool {
+        let members = self.members.as_ref().expect("only a tracked group is cancelled (G4)");
+        let mut members = lock(members);
+        // ORDERING: Relaxed, the lock orders it with `cancel`; `announce` takes the lock after the end.
+        if self.cancelled.load(Ordering::Relaxed) || self.count.is_finished() {
+            return false;
+        }
+        members.on_cancel.get_or_insert_with(make);
+        true
     }
 
     /// Takes the newest job off the list, to be claimed by a thread that helps while it waits.
@@ -524,8 +596,8 @@ impl Members {
         self.tasks.len() + self.jobs.len() + self.groups.len()
     }
 
-    fn take(&mut self) -> (Vec<TaskRef>, Vec<TaskRef>, Vec<GroupRef>) {
-        (take(&mut self.tasks), take(&mut self.jobs), take(&mut self.groups))
+    fn take(&mut self) -> (Vec<TaskRef>, Vec<TaskRef>, Vec<GroupRef>, Option<Waker>) {
+        (take(&mut self.tasks), take(&mut self.jobs), take(&mut self.groups), self.on_cancel.take())
     }
 
     fn sweep(&mut self) {
@@ -536,6 +608,13 @@ impl Members {
         self.jobs.retain(|task| !task.header().state.is_done());
         self.groups.retain(|group| !group.is_finished());
         self.sweep_at = FIRST_SWEEP.max(2 * self.len());
+    }
+}
+
+/// Wakes somebody who waits for a group, from whatever runs here.
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        context::outside(|| guard_user_code(|| waker.wake()));
     }
 }
 

@@ -12,6 +12,7 @@ mod cpu;
 mod detach;
 mod filament;
 mod fork;
+mod group_body;
 mod groups;
 mod handle;
 mod hostage;
