@@ -7,7 +7,7 @@
 //!     first of all errors, else the body's value.
 //! U4. The group begins where its future is first polled: one that never is holds nothing up.
 //! U5. The body is polled and dropped in the frame of the group, by whoever polls or drops the future.
-//! U6. While the body waits, the waker of the last poll is the group's watcher. So a group that fails
+//! U6. While the body waits, the waker of the last poll waits for the failure of the group. So a group that fails
 //!     (G5 of `task/group.rs`) has its future polled, which drops the body, unless it is to finish.
 
 use std::fmt;
@@ -399,7 +399,7 @@ where
             let body = unsafe { Pin::new_unchecked(body) };
             let finishes = this.when_failed == WhenFailed::FinishBody;
             // U6.
-            let end = match finishes || group.inner.set_watcher(cx.waker()) {
+            let end = match finishes || group.inner.set_waiter_for_failure(cx.waker()) {
                 true => std::task::ready!(group.poll_body(body, cx)),
                 false => Ok(None),
             };

@@ -388,15 +388,21 @@ impl<B: Body> Cell<B> {
         let body = Self::body(task);
         // SAFETY: T2, the caller owns the body; a cell never moves, so it is pinned.
         let result = catch_unwind(AssertUnwindSafe(|| unsafe { B::run(body, task) }));
-        let outcome = match result {
+        let mut outcome = match result {
             Ok(Poll::Pending) => return Self::pend(task),
             Ok(Poll::Ready(value)) => Ok(value),
             // SAFETY: we run the task, so it is not DONE.
             Err(payload) => Err(unsafe { failure(task, payload) }),
         };
-        if B::STAYS {
+        if B::STAYS
             // SAFETY: T2, still ours.
-            return unsafe { Self::drop_and_end(task, outcome) };
+            && let Failure::Panicked(panicked) = unsafe { Self::drop_body(task) }
+        {
+            match outcome {
+                Err(Failure::Cancelled) => outcome = Err(Failure::Panicked(panicked)),
+                // The handle has another outcome, and only one.
+                Ok(_) | Err(Failure::Panicked(_)) => panicked.deliver(),
+            }
         }
         // SAFETY: the body is gone.
         unsafe { Self::end(task, outcome) }
@@ -427,29 +433,23 @@ impl<B: Body> Cell<B> {
     /// As [`Vtable::abandon`]: the caller owns the body (T2).
     unsafe fn abandon(task: RawTask) -> Ran {
         // SAFETY: T2, by the caller's promise.
-        unsafe { Self::drop_and_end(task, Err(Failure::Cancelled)) }
+        let failure = unsafe { Self::drop_body(task) };
+        // SAFETY: the body is gone.
+        unsafe { Self::end(task, Err(failure)) }
     }
 
-    /// Drops the body, and finishes with this outcome. A panic in that is the outcome of a cancelled task;
-    /// beside another outcome it goes to the group.
+    /// Drops the body; says what came of a task that is cancelled by that.
     ///
     /// # Safety
     /// The caller owns the body (T2) and gives it up.
-    unsafe fn drop_and_end(task: RawTask, mut outcome: Outcome<B::Output>) -> Ran {
+    unsafe fn drop_body(task: RawTask) -> Failure {
         // SAFETY: T2, the caller owns the body, and drops it once.
         let drop = || unsafe { Self::body(task).drop_in_place() };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(drop)) {
-            // SAFETY: we have not ended the task yet.
-            match unsafe { failure(task, payload) } {
-                Failure::Cancelled => {}
-                Failure::Panicked(second) if !matches!(outcome, Err(Failure::Cancelled)) => {
-                    second.deliver();
-                }
-                panicked => outcome = Err(panicked),
-            }
+        match catch_unwind(AssertUnwindSafe(drop)) {
+            Ok(()) => Failure::Cancelled,
+            // SAFETY: not DONE yet.
+            Err(payload) => unsafe { failure(task, payload) },
         }
-        // SAFETY: the body is gone.
-        unsafe { Self::end(task, outcome) }
     }
 
     /// B2, from the outcome on.

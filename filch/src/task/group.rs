@@ -366,7 +366,7 @@ impl Group {
     /// Has `waker` woken if the group fails; false if it has (G5). For the owner, whose unit keeps the
     /// group from its end.
     #[must_use]
-    pub(crate) fn set_watcher(&self, waker: &Waker) -> bool {
+    pub(crate) fn set_waiter_for_failure(&self, waker: &Waker) -> bool {
         self.wait_until(waker, |waiter| waiter.failed)
     }
 

@@ -132,7 +132,8 @@ impl<T> JoinHandle<T> {
     /// Asks the task to end: a future is dropped at its next await, a job that has not started
     /// never starts. A job that runs, and a task that has ended, are not affected.
     ///
-    /// Returns at once; awaiting the outcome tells when the body is gone.
+    /// Returns at once; awaiting the outcome tells when the body is gone. If its destructor panics, that panic is
+    /// the outcome.
     ///
     /// ```
     /// let handle = filch::spawn(std::future::pending::<()>());
