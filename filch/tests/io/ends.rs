@@ -1,5 +1,6 @@
-//! The end of a runtime, with operations in flight.
+//! The end of a runtime or a group, with operations in flight.
 
+use std::io;
 use std::pin::pin;
 use std::sync::mpsc;
 
@@ -115,6 +116,39 @@ on_each_backend! {
         let (_peer, _) = listener.accept().unwrap();
         has_begun.recv().unwrap();
         runtime.shutdown(Shutdown::Abort);
+    }
+
+    fn a_group_whose_connection_fails_stops_accepting(on) {
+        let runtime = on.runtime();
+        let (server, clients) = runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let server = filch::group(async move |g: filch::Group<io::Error>| -> io::Result<()> {
+                loop {
+                    let (stream, _) = listener.accept().await?;
+                    drop(g.spawn(async move {
+                        match stream.recv().await? {
+                            Some(chunk) if &chunk[..] == b"bad" => Err(io::Error::other("bad request")),
+                            Some(chunk) => stream.write_all(chunk).await.0.map(drop),
+                            None => Ok(()),
+                        }
+                    }));
+                }
+            });
+            let clients = async {
+                let good = TcpStream::connect(address).await?;
+                good.write_all(b"good").await.0?;
+                assert_eq!(&good.recv().await?.unwrap()[..], b"good");
+                let idle = TcpStream::connect(address).await?;
+                let bad = TcpStream::connect(address).await?;
+                bad.write_all(b"bad").await.0?;
+                // Dropped with the rest, or reset with the listener.
+                Ok::<_, io::Error>(matches!(idle.recv().await, Ok(None) | Err(_)))
+            };
+            filch::join!(server, clients)
+        });
+        assert!(clients.unwrap());
+        assert_eq!(server.unwrap_err().to_string(), "bad request");
     }
 
     fn a_thousand_connections_come_and_go_while_it_ends(on) {

@@ -310,3 +310,39 @@ fn body_of_a_dropped_group_is_dropped_in_it_and_its_panic_goes_on() {
         assert_eq!(runtime.drain(), [""; 0]);
     });
 }
+
+#[test]
+fn failure_beside_a_body_that_runs_waits_or_ends_is_never_missed() {
+    watched(|dog| {
+        let runtime = dog.rig(2);
+        for round in 0..600 {
+            let (drops, gate) = (Drops::default(), Gate::default());
+            let (token, opens) = (drops.token(), gate.clone());
+            let group = filch::group(async move |g| {
+                let _token = token;
+                // Both begin at once.
+                let begin = gate.clone();
+                drop(g.spawn(async move {
+                    begin.await;
+                    Err::<(), _>("failed")
+                }));
+                drop(g.spawn_fn(move || {
+                    gate.block();
+                    Err::<(), _>("failed")
+                }));
+                opens.open();
+                for _ in 0..round % 5 {
+                    filch::yield_now().await;
+                }
+                if round % 3 == 0 { Ok(()) } else { pending().await }
+            });
+            // As a task, which moves between workers, or on this thread.
+            let result = match round % 2 {
+                0 => runtime.spawn(group).wait(),
+                _ => runtime.block_on(group),
+            };
+            assert_eq!((result, drops.count()), (Err("failed"), 1), "round {round}");
+        }
+        assert_eq!(runtime.drain(), [""; 0]);
+    });
+}
