@@ -406,6 +406,8 @@ where
             // Given up once: the stage changes with it.
             let _unit = OwnersUnit(&group.inner);
             group.drop_body(&mut this.stage, end, this.site);
+            // Giving the unit up may end the group, which is no reason to wake who polls here.
+            group.inner.clear_waiter();
         }
         if group.inner.set_waiter(cx.waker()) {
             return Poll::Pending;

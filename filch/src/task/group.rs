@@ -370,6 +370,12 @@ impl Group {
         self.wait_until(waker, |waiter| waiter.failed)
     }
 
+    /// Forgets the waker, if there is one: who waited looks by itself.
+    pub(crate) fn clear_waiter(&self) {
+        let waker = lock(&self.waiter).waker.take();
+        guard_user_code(|| drop(waker));
+    }
+
     fn wait_until(&self, waker: &Waker, is_over: impl Fn(&Waiter) -> bool) -> bool {
         {
             let waiter = lock(&self.waiter);

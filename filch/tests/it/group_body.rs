@@ -2,12 +2,13 @@
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 
 use filch::Group;
 
-use crate::support::{Drops, Gate, panic_of};
+use crate::support::{CountingWaker, Drops, Gate, panic_of};
 use crate::watchdog::watched;
 
 #[test]
@@ -344,5 +345,19 @@ fn failure_beside_a_body_that_runs_waits_or_ends_is_never_missed() {
             assert_eq!((result, drops.count()), (Err("failed"), 1), "round {round}");
         }
         assert_eq!(runtime.drain(), [""; 0]);
+    });
+}
+
+#[test]
+fn end_that_a_poll_brings_about_wakes_nobody() {
+    watched(|dog| {
+        let runtime = dog.rig(1);
+        runtime.block_on_fn(|| {
+            let counting = Arc::new(CountingWaker::default());
+            let waker = Waker::from(counting.clone());
+            let mut group = Box::pin(filch::group(async |_: Group<()>| Ok(1)));
+            assert_eq!(group.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(Ok(1)));
+            assert_eq!(counting.wakes(), 0);
+        });
     });
 }
