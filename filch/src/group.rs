@@ -5,6 +5,9 @@
 //!     last, to the enclosing group. Children are `'static`, so that this is sound.
 //! U3. The first of the body's error and the children's errors is the result.
 //! U4. The group begins where its future is first polled: one that never is holds nothing up.
+//! U5. The end of the runtime waits for the children, and not for a future that nobody in the runtime
+//!     polls: it gives that future's unit back (G5 of `task/group`). If its body had not ended, the
+//!     next poll panics; who polls from outside is woken for that. Dropping it is always fine.
 
 use std::fmt;
 use std::future::Future;
@@ -14,10 +17,11 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 
 use crate::base::shim::Mutex;
+use crate::sched::shared::{Phase, Shared};
 use crate::spawn::{self, Place, TaskBuilder};
 use crate::task::body::{is_cancellation, unwind_cancelled};
-use crate::task::context::Frame;
-use crate::task::group::{self, GroupRef, OnPanic, Payload, Tracking};
+use crate::task::context::{self, Frame};
+use crate::task::group::{self, GroupRef, OnPanic, Payload, Tracking, UnitInUse};
 use crate::task::join::JoinHandle;
 
 /// Where the children of a [`group`] are spawned. It may be cloned and sent to children.
@@ -87,11 +91,14 @@ where
 impl<E> Group<E> {
     /// A group inside the one that is current.
     fn inside_current(error: Arc<Mutex<Option<E>>>) -> Self {
-        let parent = spawn::current(|_, group, _| group.to_ref());
-        let Some(inner) = group::Group::inside(&parent, OnPanic::Cancel, Tracking::Yes) else {
-            panic!("the runtime has shut down");
-        };
-        Self { inner, error }
+        spawn::current(|shared, parent, _| {
+            let parent = parent.to_ref();
+            let Some(inner) = group::Group::inside(&parent, OnPanic::Cancel, Tracking::Yes) else {
+                panic!("the runtime has shut down");
+            };
+            shared.note_group(&inner);
+            Self { inner, error }
+        })
     }
 }
 
@@ -192,6 +199,22 @@ pub struct GroupFuture<T, E, B> {
     stage: Stage<T, B>,
 }
 
+/// Whether the runtime of a group waits for who polls its future (U5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Poller {
+    Inside,
+    Outside,
+}
+
+impl Poller {
+    fn of(group: &GroupRef) -> Self {
+        match context::is_inside(group.home().shared) {
+            true => Self::Inside,
+            false => Self::Outside,
+        }
+    }
+}
+
 enum Stage<T, B> {
     Body {
         body: B,
@@ -223,10 +246,20 @@ where
         let error = &this.error;
         let group = this.group.get_or_insert_with(|| Group::inside_current(error.clone()));
         if let Stage::Body { body } = &mut this.stage {
+            let poller = Poller::of(&group.inner);
+            let Some(unit) = group.unit_for(poller) else {
+                panic!("the runtime has ended: a group that began in it cannot go on");
+            };
             // SAFETY: as above.
             let body = unsafe { Pin::new_unchecked(body) };
             let end = match group.poll_body(body, cx) {
-                Ok(Poll::Pending) => return Poll::Pending,
+                Ok(Poll::Pending) => {
+                    if poller == Poller::Outside {
+                        let waits = group.inner.set_waiter(cx.waker());
+                        debug_assert!(waits, "W2 of `task/owner`");
+                    }
+                    return Poll::Pending;
+                }
                 Ok(Poll::Ready(result)) => Ok(result.map_err(|error| group.fail(error)).ok()),
                 // The body waited for a child that was cancelled with the rest.
                 Err(payload) if is_cancellation(&payload) => Ok(None),
@@ -236,7 +269,7 @@ where
                 }
             };
             // Also if the drop of the body panics.
-            let _unit = OwnersUnit(&group.inner);
+            let _unit = unit.into_last();
             this.stage = Stage::Waiting { end };
         }
         if group.inner.set_waiter(cx.waker()) {
@@ -261,6 +294,22 @@ impl<E> Group<E> {
         let result = catch_unwind(AssertUnwindSafe(|| body.poll(cx)));
         frame.merge();
         result
+    }
+
+    /// The future's unit, for a poll of the body; `None` if the runtime has ended, or drops its tasks and is
+    /// not the poller's (U5).
+    fn unit_for(&self, poller: Poller) -> Option<UnitInUse<'_>> {
+        let unit = group::Group::use_unit(&self.inner)?;
+        if poller == Poller::Outside {
+            // SAFETY: S1 of `sched/shared`, by the unit that is in use.
+            let shared = unsafe { &*self.inner.home().shared.cast::<Shared>() };
+            if shared.phase() >= Phase::Aborting {
+                drop(unit.into_last());
+                self.inner.cancel();
+                return None;
+            }
+        }
+        Some(unit)
     }
 
     /// The result, once every child is gone (U3); a panic goes on.
@@ -291,23 +340,14 @@ impl<E> Group<E> {
     }
 }
 
-/// Gives the group's first unit up when dropped; made once, when the body has ended.
-struct OwnersUnit<'a>(&'a GroupRef);
-
-impl Drop for OwnersUnit<'_> {
-    fn drop(&mut self) {
-        // SAFETY: the group's first unit, given up once: the stage changes with it.
-        unsafe { group::Group::leave(Arc::as_ptr(self.0)) };
-    }
-}
-
 impl<T, E, B> Drop for GroupFuture<T, E, B> {
     fn drop(&mut self) {
         let Some(Group { inner, .. }) = &self.group else { return };
         // U2; the unit goes last, so that the parent is still there for a panic.
         let _unit = match self.stage {
             Stage::Over => return,
-            Stage::Body { .. } => Some(OwnersUnit(inner)),
+            // U5: or the end of the runtime has given it back.
+            Stage::Body { .. } => group::Group::take_unit(inner),
             Stage::Waiting { .. } => None,
         };
         inner.cancel();

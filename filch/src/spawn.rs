@@ -4,6 +4,8 @@
 //! P2. Who spawns from inside a task or a `block_on` is a member and always admitted; who spawns
 //!     from outside is admitted while the runtime is open, else gets the body back.
 //! P3. A runtime without a worker of the role (a hive that was given none) takes no such task.
+//! P4. A runtime that drops its tasks takes none through a group's handle, wherever the spawner is: else
+//!     children that come one after the other would keep it from its end.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -430,7 +432,8 @@ impl TaskBuilder {
                 // The task may end, and its runtime with it, before `create` returns (D2).
                 // SAFETY: the unit just taken keeps the runtime (S1).
                 let shared = unsafe { Shared::to_arc(group.home().shared.cast()) };
-                if !runs::<B>(&shared) {
+                // P4.
+                if !runs::<B>(&shared) || shared.phase() >= Phase::Aborting {
                     // SAFETY: the unit that was just taken.
                     unsafe { Group::leave(Arc::as_ptr(&group)) };
                     return Err(body);

@@ -187,16 +187,18 @@ pub(crate) fn wait_while(mut register: impl FnMut(&Waker) -> bool) {
 
 /// Blocks until every member of `group` is gone, helping with the group's own jobs.
 pub(crate) fn wait_for_group(group: &GroupRef) {
+    help_with_group(group);
+    wait_while(|waker| group.set_waiter(waker));
+}
+
+/// Runs the group's own jobs as long as this thread can get at one.
+pub(super) fn help_with_group(group: &GroupRef) {
     loop {
         Group::settle();
-        if group.is_finished() {
+        if group.is_finished() || !help(group) {
             return;
         }
-        if !help(group) {
-            break;
-        }
     }
-    wait_while(|waker| group.set_waiter(waker));
 }
 
 /// Runs one job of the group, if this thread can get at one.

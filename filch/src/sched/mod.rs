@@ -29,6 +29,7 @@
 //! | `watch` | who adds sources to an event core? |
 //! | `poll` | how does a worker wait for descriptors of the program's? |
 //! | `slices` | who goes first while both lanes want the same cores? |
+//! | `kept` | what does the end of a runtime not wait for? |
 //! | `shutdown` | how does a runtime end, and who holds it up? |
 
 pub(crate) mod adopt;
@@ -39,6 +40,7 @@ pub(crate) mod crew;
 pub(crate) mod drive;
 pub(crate) mod forks;
 pub(crate) mod grow;
+pub(crate) mod kept;
 pub(crate) mod leave;
 pub(crate) mod life;
 pub(crate) mod next;

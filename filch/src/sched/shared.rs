@@ -24,6 +24,7 @@ use super::blockers::Blockers;
 use super::core::{EventCore, GuestCore, ParkCore};
 use super::crew::Crew;
 use super::drive::{self, Offload};
+use super::kept::Kept;
 use super::life::Life;
 use super::roster::Roster;
 use super::schedule;
@@ -87,6 +88,7 @@ pub(crate) struct Shared {
     pub(crate) slots: Box<[CachePadded<Slot>]>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) root: GroupRef,
+    pub(super) kept: Kept,
     pub(crate) sentry: Sentry,
     pub(crate) guests: Guests,
     pub(crate) blockers: Blockers,
@@ -243,6 +245,7 @@ impl Shared {
                 refusals: Mutex::new(Refusals::default()),
                 pool: Pool::new(),
                 root: Group::root(home, hook),
+                kept: Kept::new(),
                 engine,
                 lanes,
                 slots,

@@ -11,13 +11,15 @@
 //!     is gone. The *dropper*, a thread of its own, claims what a walk has left queued of such jobs. One at a time: if it blocks, workers
 //!     still drop the others, as they do with all. No other job is its to claim: one that is queued from birth may have no entry yet,
 //!     and the runtime would end before that is pushed (T10 of `task/state`).
+//! Z5. Neither a drain nor an abort waits for the future of a group that nobody in the runtime polls (`kept`). They look for such
+//!     futures again and again, because the last task may end, or the last poll elsewhere, without telling the root.
 
 use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::blocking::{Sleeper, drop_unstarted, wait_for_group};
+use super::blocking::{Sleeper, drop_unstarted, help_with_group, wait_for_group};
 use super::shared::{Phase, Shared};
 use crate::base::sim;
 use crate::task::group::Group;
@@ -27,6 +29,10 @@ use crate::task::waker::cancel_task;
 
 /// How often the walk that drops all tasks is repeated. Guessed.
 const WALK_PERIOD: Duration = Duration::from_millis(5);
+
+/// How often a drain that takes long looks whether only kept futures are left (Z5). Guessed: seldom
+/// enough to cost nothing, often enough for people.
+const LONGEST_LOOK: Duration = Duration::from_millis(100);
 
 /// How a runtime ends.
 ///
@@ -195,14 +201,33 @@ impl Shared {
     pub(super) fn end_tasks(&self, how: Shutdown) -> ShutdownReport {
         self.leave_open();
         let drained = match how {
-            Shutdown::Drain => {
-                wait_for_group(&self.root);
-                true
-            }
+            Shutdown::Drain => self.drain(None),
             Shutdown::Abort => self.root.is_finished(),
-            Shutdown::DrainFor(time) => self.wait_for_root(sim::now().checked_add(time)),
+            Shutdown::DrainFor(time) => self.drain(sim::now().checked_add(time)),
         };
         if drained { ShutdownReport::default() } else { self.abort() }
+    }
+
+    /// Waits until every task has ended; false if the deadline came first. What only futures hold
+    /// that nobody here polls is not waited for (Z5).
+    fn drain(&self, deadline: Option<Instant>) -> bool {
+        help_with_group(&self.root);
+        let mut period = WALK_PERIOD;
+        loop {
+            self.revoke_kept();
+            let look = sim::now().checked_add(period);
+            if deadline.is_some() && deadline <= look {
+                return self.wait_for_root(deadline);
+            }
+            let drained = match deadline {
+                Some(_) => self.wait_for_root(look),
+                None => sim::in_background(|| self.wait_for_root(look)),
+            };
+            if drained {
+                return true;
+            }
+            period = LONGEST_LOOK.min(2 * period);
+        }
     }
 
     /// Waits until the root group is finished; false if the deadline came first.
@@ -238,6 +263,7 @@ impl Shared {
 
     /// One walk of an abort (Z2).
     pub(super) fn cancel_all(&self) -> Leftover {
+        self.revoke_kept();
         let mut leftover = Leftover::Workers;
         self.for_each_task(|task| {
             // SAFETY: the reference keeps the cell alive.

@@ -15,6 +15,9 @@
 //!     A group is tracked if it can be cancelled (`filch::group`) or if its waiter has no deque
 //!     to find its jobs in (a `scope` on a thread that is no compute worker) or has to find those
 //!     too that are in no deque (a `block_on` on a worker), or inside one such.
+//! G5. A group's first unit is its owner's. If that is a future, it may be kept elsewhere or
+//!     forgotten, so the end of the runtime may give the unit back in its place; `owner` decides
+//!     between the two.
 //!
 //! Not here: how a thread waits (`sched/blocking.rs`), the public faces (`block_on`, `group`, `scope`).
 
@@ -31,6 +34,7 @@ use super::context;
 use super::count::Count;
 use super::header::{Header, Kind, RawTask, TaskId, TaskRef};
 use super::job;
+use super::owner::Owner;
 use super::waker::{cancel_queued, cancel_task};
 use crate::base::shim::{AtomicBool, Mutex, MutexGuard, Ordering};
 
@@ -104,6 +108,8 @@ pub(crate) type GroupRef = Arc<Group>;
 
 pub(crate) struct Group {
     count: CachePadded<Count>,
+    /// Of a group that a future owns: who gives the first unit back (G5).
+    owner: Owner,
     home: Home,
     parent: Option<GroupRef>,
     on_panic: OnPanic,
@@ -197,6 +203,7 @@ impl Group {
         };
         let group = Arc::new(Self {
             count: CachePadded::new(Count::new()),
+            owner: Owner::new(),
             home,
             parent,
             on_panic,
@@ -224,6 +231,26 @@ impl Group {
 
     pub(crate) fn units(&self) -> usize {
         self.count.units()
+    }
+
+    /// The group that this one holds a unit of; a runtime's own has none.
+    pub(crate) fn parent(&self) -> Option<&GroupRef> {
+        self.parent.as_ref()
+    }
+
+    /// The owner's unit, for a poll of its future; `None` if the runtime has ended (G5).
+    pub(crate) fn use_unit(group: &GroupRef) -> Option<UnitInUse<'_>> {
+        group.owner.begin_use().then(|| UnitInUse(group))
+    }
+
+    /// Takes the owner's unit, to be given back, unless that is done or a poll uses it (G5).
+    pub(crate) fn take_unit(group: &GroupRef) -> Option<OwnersUnit<'_>> {
+        group.owner.take().then(|| OwnersUnit(group))
+    }
+
+    /// Whether the future that owns the group still has its unit (G5).
+    pub(crate) fn is_held_by_owner(&self) -> bool {
+        self.owner.has_unit()
     }
 
     /// Takes a unit for a new member; the caller holds one (C3).
@@ -500,6 +527,37 @@ impl Group {
     /// Takes the newest job off the list, to be claimed by a thread that helps while it waits.
     pub(crate) fn newest_job(&self) -> Option<TaskRef> {
         lock(self.members.as_ref()?).jobs.pop()
+    }
+}
+
+/// The owner's unit while its future is polled: it stays out (W2 of `owner`).
+#[must_use]
+pub(crate) struct UnitInUse<'a>(&'a GroupRef);
+
+impl<'a> UnitInUse<'a> {
+    /// The future needs it no more.
+    pub(crate) fn into_last(self) -> OwnersUnit<'a> {
+        let group = self.0;
+        std::mem::forget(self);
+        group.owner.end_use_for_good();
+        OwnersUnit(group)
+    }
+}
+
+impl Drop for UnitInUse<'_> {
+    fn drop(&mut self) {
+        self.0.owner.end_use();
+    }
+}
+
+/// The owner's unit, given back when dropped.
+#[must_use]
+pub(crate) struct OwnersUnit<'a>(&'a GroupRef);
+
+impl Drop for OwnersUnit<'_> {
+    fn drop(&mut self) {
+        // SAFETY: W1 of `owner`, the group's first unit is ours; the borrow keeps the group.
+        unsafe { Group::leave(Arc::as_ptr(self.0)) };
     }
 }
 

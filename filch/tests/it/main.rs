@@ -17,6 +17,7 @@ mod handle;
 mod hostage;
 mod idle_cpu;
 mod jobs;
+mod kept;
 mod kit;
 mod local;
 mod locks;
