@@ -6,9 +6,10 @@
 //!     grow under readers): there is one for every worker and spare that may ever run.
 //! S3. The owner side of a slot's queues belongs to the one worker thread that occupies the slot.
 //! S4. The pool is closed when `Shared` goes; cells that handles or wakers still hold stay.
-//!
 //! S5. The places of regular workers come first in a lane, more of them than workers if some may be
 //!     attached later. A place is free, or one worker's (`roster`).
+//! S6. A foreign thread that spawns keeps `Shared` until it has pushed (D2 of `schedule`). A job that was listed may have been run by
+//!     a helper before that, and the runtime have ended; so queues are cleared a second time when `Shared` goes.
 //!
 //! Not here: anything that happens.
 
@@ -377,6 +378,10 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        // S6.
+        if self.root.is_finished() {
+            self.clear_queues();
+        }
         self.pool.close();
     }
 }

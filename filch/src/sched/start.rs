@@ -241,8 +241,8 @@ impl Shared {
         self.slots.iter().for_each(|slot| slot.drop_guest_core());
     }
 
-    /// Takes the tombstones of claimed jobs out of the queues. No thread is left, and no task.
-    fn clear_queues(&self) {
+    /// Takes the tombstones of claimed jobs out of the queues. No thread of ours is left, and no task.
+    pub(super) fn clear_queues(&self) {
         // SAFETY: T4, the entry was in a queue and is ours now; all tasks have ended.
         let mut clear = |entry| unsafe { RawTask(entry).bury() };
         for lane in &self.lanes {

@@ -5,10 +5,12 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use crate::Builder;
+use crate::sched::blocking::wait_for_group;
 use crate::sched::shared::{Phase, Shared};
 use crate::sched::shutdown::Shutdown;
-use crate::spawn::{Order, create_unowned};
+use crate::spawn::{Order, create_unowned, create_with};
 use crate::task::body::{FutureBody, JobBody};
+use crate::task::group::{Group, OnPanic, Tracking};
 use crate::task::header::TaskRef;
 use crate::task::state;
 use crate::testkit::{Condvar, Mutex, Sim, spawn_thread};
@@ -95,6 +97,28 @@ fn an_abort_leaves_a_job_to_who_is_about_to_push_it() {
     drop(kept);
     shared.inject(task);
     runtime.shutdown(Shutdown::Abort);
+    let pool = Arc::downgrade(&shared.pool);
+    drop(shared);
+    assert_eq!(pool.strong_count(), 0, "no cell is left");
+}
+
+#[test]
+fn a_job_that_a_helper_ended_may_be_pushed_after_the_runtime_has_ended() {
+    let runtime = Builder::new().workers(1).build().unwrap();
+    let shared = runtime.handle().arc().clone();
+    let group = Group::inside(&shared.root, OnPanic::Continue, Tracking::Yes).unwrap();
+    // As a foreign thread spawns with the group's handle: it keeps the runtime's memory (D2).
+    assert!(group.try_enter());
+    let order = Order::plain(Location::caller());
+    let handle = create_with(&shared, None, &group, JobBody(|| 7), order);
+    // Somebody who waits for the group finds the job in its list, and all ends before the push.
+    drop(Group::take_unit(&group));
+    wait_for_group(&group);
+    assert!(handle.is_finished());
+    drop(group);
+    runtime.shutdown(Shutdown::Drain);
+    shared.inject(handle.raw());
+    assert_eq!(handle.wait(), 7);
     let pool = Arc::downgrade(&shared.pool);
     drop(shared);
     assert_eq!(pool.strong_count(), 0, "no cell is left");
