@@ -26,6 +26,8 @@ use crate::task::join::JoinHandle;
 
 /// Where the children of a [`group`] are spawned. It may be cloned and sent to children.
 ///
+/// It may outlive its group and its runtime: what it spawns then comes back as cancelled.
+///
 /// ```
 /// let result: Result<u32, ()> = filch::block_on(filch::group(async |g| {
 ///     let child = g.spawn(async { Ok(20) });
@@ -68,7 +70,39 @@ impl<E> fmt::Debug for Group<E> {
 /// The first error of the body or a child.
 ///
 /// # Panics
-/// If the body or a child panics: once all have ended.
+/// If the body or a child panics: once all have ended. If the runtime has ended, see below.
+///
+/// # Futures that outlive their runtime
+/// The group belongs to the runtime in which its future is first polled. Later polls may come from
+/// other tasks, threads and runtimes. The end of the runtime waits for the children, and for a task or
+/// `block_on` of the runtime that polls the future; it does not wait for a future that is kept
+/// elsewhere or was forgotten:
+///
+/// * A poll after the end panics with "the runtime has ended", unless the body had ended before: then
+///   the group's result is there. A task of another runtime that awaits the future is woken for this.
+/// * While a runtime drops its tasks, a poll from outside panics in the same way.
+/// * The future may be dropped at any time.
+/// * A [`Group`] that is still there is cancelled, and what it spawns comes back as cancelled.
+///
+/// A [`block_on`](crate::block_on()) returns when the groups that began in it are gone. So do not return
+/// the future of such a group from it: `block_on` would wait for what only its caller can drop.
+///
+/// ```
+/// use std::{future::{Future, pending}, task::Poll};
+/// let runtime = filch::Builder::new().workers(1).build()?;
+/// let mut kept = runtime
+///     .spawn(async {
+///         let mut group = Box::pin(filch::group(async |_| pending::<Result<(), ()>>().await));
+///         std::future::poll_fn(|cx| Poll::Ready(group.as_mut().poll(cx).is_pending())).await;
+///         group
+///     })
+///     .wait();
+/// runtime.shutdown(filch::Shutdown::Drain); // does not wait for `kept`
+/// let poll = std::panic::AssertUnwindSafe(|| filch::block_on(kept.as_mut()));
+/// let panic = std::panic::catch_unwind(poll).unwrap_err();
+/// assert!(panic.downcast_ref::<&str>().unwrap().contains("the runtime has ended"));
+/// # Ok::<(), filch::BuildError>(())
+/// ```
 ///
 /// # Cancel safety
 /// Dropping the future cancels the children. They belong to the enclosing group from then on, so
@@ -165,7 +199,7 @@ impl<E: Send + 'static> Group<E> {
         self.inner.cancel();
     }
 
-    /// Whether the group was cancelled, by an error, a panic, or [`Group::cancel`].
+    /// Whether the group was cancelled, by an error, a panic, [`Group::cancel`], or the end of its runtime.
     ///
     /// ```
     /// filch::block_on(filch::group(async |g| {

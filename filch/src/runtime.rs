@@ -27,6 +27,12 @@ use crate::task::join::JoinHandle;
 /// Dropping it drops its tasks at their next await and waits until they are gone; use
 /// [`Runtime::shutdown`] to let them finish.
 ///
+/// Its end waits for tasks and for calls of [`Handle::block_on`], and not for futures that began in it and
+/// are kept elsewhere or were forgotten. Those may be polled and dropped afterwards: handles tell what
+/// became of their tasks, groups panic with "the runtime has ended" (see [`group`](crate::group())), sleeps and
+/// timeouts go on in the runtime that polls them next, sockets and files return an error, and
+/// channels and locks do not depend on a runtime.
+///
 /// ```
 /// let runtime = filch::Runtime::builder().workers(2).build()?;
 /// let handle = runtime.spawn(async { 40 });

@@ -36,6 +36,9 @@ const LONGEST_LOOK: Duration = Duration::from_millis(100);
 
 /// How a runtime ends.
 ///
+/// None of these waits for a future that is kept outside of the runtime or was forgotten; see
+/// [`Runtime`](crate::Runtime).
+///
 /// ```
 /// use filch::Shutdown;
 /// let runtime = filch::Builder::new().workers(1).build()?;
