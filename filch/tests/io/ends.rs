@@ -1,13 +1,59 @@
 //! The end of a runtime, with operations in flight.
 
-use std::pin::pin;
+use std::future::Future;
+use std::pin::{Pin, pin};
 use std::sync::mpsc;
+use std::time::Duration;
 
 use filch::Shutdown;
 use filch::net::{TcpListener, TcpStream};
 
 use crate::lanes::to_std;
 use crate::{begin, descriptors, eventually, on_each_backend, pair, pattern, poll_once};
+
+/// An operation that waits, with all that it needs; says whether it has failed.
+type Kept = Pin<Box<dyn Future<Output = bool> + Send>>;
+type Making = Pin<Box<dyn Future<Output = Kept> + Send>>;
+
+fn accepting() -> Making {
+    Box::pin(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Box::pin(async move { listener.accept().await.is_err() }) as Kept
+    })
+}
+
+fn reading() -> Making {
+    Box::pin(async {
+        let (client, server) = pair().await.unwrap();
+        Box::pin(async move {
+            let failed = server.read(vec![0; 8]).await.0.is_err();
+            drop(client);
+            failed
+        }) as Kept
+    })
+}
+
+fn receiving() -> Making {
+    Box::pin(async {
+        let (client, server) = pair().await.unwrap();
+        Box::pin(async move {
+            let failed = server.recv().await.is_err();
+            drop(client);
+            failed
+        }) as Kept
+    })
+}
+
+fn writing() -> Making {
+    Box::pin(async {
+        let (client, server) = pair().await.unwrap();
+        Box::pin(async move {
+            let failed = client.write_all(vec![0; 16 << 20]).await.0.is_err();
+            drop(server);
+            failed
+        }) as Kept
+    })
+}
 
 on_each_backend! {
     fn a_read_that_outlives_its_runtime_fails(on) {
@@ -31,6 +77,27 @@ on_each_backend! {
         drop(runtime);
         reader.join().unwrap();
         drop(client);
+    }
+
+    fn operations_that_are_kept_beside_the_end_fail_when_they_are_polled_again(on) {
+        for how in [Shutdown::Drain, Shutdown::DrainFor(Duration::ZERO), Shutdown::Abort] {
+            for make in [accepting, reading, receiving, writing] {
+                let runtime = on.runtime();
+                let [polled, dropped, forgotten] = [(); 3].map(|()| {
+                    runtime
+                        .spawn(async move {
+                            let mut kept = make().await;
+                            begin(Pin::new(&mut kept)).await;
+                            kept
+                        })
+                        .wait()
+                });
+                std::mem::forget(forgotten);
+                assert!(runtime.shutdown(how).unfinished.is_empty());
+                drop(dropped);
+                assert!(futures_lite::future::block_on(polled), "it has failed");
+            }
+        }
     }
 
     fn a_socket_may_be_dropped_after_its_runtime(on) {
@@ -77,7 +144,7 @@ on_each_backend! {
         let _alone = crate::alone();
         drop(on.runtime().block_on(pair()));
         let before = descriptors();
-        for how in [Shutdown::Abort, Shutdown::DrainFor(std::time::Duration::ZERO)] {
+        for how in [Shutdown::Abort, Shutdown::DrainFor(Duration::ZERO)] {
             let runtime = on.runtime();
             let (begun, has_begun) = mpsc::channel();
             for _ in 0..20 {

@@ -273,29 +273,22 @@ fn round(rng: &mut Rng, other: &Arc<Runtime>) {
     }
 }
 
-/// Ends the process if it is not dropped in time (K1).
-struct Dog(Arc<AtomicUsize>);
+/// How many rounds there were; the last number says that there will be no more.
+static ROUNDS: AtomicUsize = AtomicUsize::new(0);
 
-impl Dog {
-    fn watch(seed: u64) -> Self {
-        let rounds = Arc::new(AtomicUsize::new(0));
-        let seen = Arc::downgrade(&rounds);
-        std::thread::spawn(move || {
-            let (mut last, mut since) = (0, Instant::now());
-            while let Some(rounds) = seen.upgrade() {
-                let now = rounds.load(SeqCst);
-                drop(rounds);
-                if now != last {
-                    (last, since) = (now, Instant::now());
-                }
-                if since.elapsed() > PATIENCE {
-                    eprintln!("K1: round {now} hangs; reproduce with FILCH_SEED_STRESS={seed}");
-                    std::process::abort();
-                }
-                std::thread::sleep(Duration::from_millis(50));
-            }
-        });
-        Self(rounds)
+/// Ends the process if the next round does not come in time (K1).
+fn watch(seed: u64) {
+    let (mut last, mut since) = (0, Instant::now());
+    while last != usize::MAX {
+        std::thread::park_timeout(Duration::from_millis(50));
+        let now = ROUNDS.load(SeqCst);
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+        if since.elapsed() > PATIENCE {
+            eprintln!("K1: round {now} hangs; reproduce with FILCH_SEED_STRESS={seed}");
+            std::process::abort();
+        }
     }
 }
 
@@ -321,19 +314,21 @@ fn kept_futures_beside_the_end_hold_nothing_up_and_touch_nothing_freed() {
     let seed = seed();
     let _tell = TellSeed(seed);
     let mut rng = Rng::new(seed);
-    let dog = Dog::watch(seed);
+    let dog = std::thread::spawn(move || watch(seed));
     quieten();
     let deadline = Instant::now() + Duration::from_secs(seconds());
     let mut other = Arc::new(builder(&mut rng).build().unwrap());
     while Instant::now() < deadline {
         round(&mut rng, &other);
-        dog.0.fetch_add(1, SeqCst);
+        ROUNDS.fetch_add(1, SeqCst);
         if rng.one_in(50) {
             // Also where what was forgotten was polled last.
             other = Arc::new(builder(&mut rng).build().unwrap());
         }
     }
-    println!("{} rounds", dog.0.load(SeqCst));
+    println!("{} rounds", ROUNDS.swap(usize::MAX, SeqCst));
+    dog.thread().unpark();
+    dog.join().unwrap();
     drop(other);
     // Long after the end.
     drop(FORGOTTEN.with(std::mem::take));
