@@ -88,15 +88,20 @@ mod model {
                 return false;
             }
             assert!(!self.count.is_finished(), "W2");
-            // The body uses the runtime, and adds a member, which ends.
+            // The body uses the runtime, adds a member, which ends, and uses the runtime again.
+            self.touch();
+            self.count.add(1);
+            self.leave();
+            self.touch();
+            also();
+            true
+        }
+
+        fn touch(&self) {
             self.memory.with(|memory| {
                 // SAFETY: W2, nobody writes while a unit is out; loom checks it.
                 assert!(unsafe { *memory });
             });
-            self.count.add(1);
-            self.leave();
-            also();
-            true
         }
 
         fn leave(&self) {

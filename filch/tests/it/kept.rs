@@ -412,7 +412,11 @@ fn drain_waits_for_groups_that_tasks_and_block_on_poll() {
                 filch::group(async move |_| {
                     began.send(()).unwrap();
                     a_while().await;
-                    filch::group::<(), (), _>(async |_| Ok(a_while().await)).await
+                    filch::group(async |_| {
+                        a_while().await;
+                        Ok::<_, ()>(())
+                    })
+                    .await
                 })
             };
             let task = runtime.spawn(body());

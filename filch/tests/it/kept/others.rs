@@ -158,7 +158,7 @@ fn handles_of_jobs_that_ran_give_their_values_after_the_end() {
                 }
                 // An abort might come before the job has begun.
                 false => {
-                    let value = runtime.spawn(async move { kept.await }).wait();
+                    let value = runtime.spawn(kept).wait();
                     end.in_time(runtime);
                     Seen::Ready(value)
                 }
