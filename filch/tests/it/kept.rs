@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use filch::sync::mpmc;
-use filch::{Builder, Group, Runtime, Shutdown, ShutdownReport};
+use filch::{Builder, Group, Handle, Runtime, Shutdown, ShutdownReport};
 
 use crate::kit::{eventually, receive};
 use crate::support::Drops;
@@ -105,7 +105,7 @@ async fn poll_in_task(future: &mut Kept) -> Seen {
 }
 
 /// A future that was polled once in a task of the runtime, and is here now.
-fn begun(runtime: &Runtime, make: impl FnOnce() -> Kept + Send + 'static) -> Kept {
+fn begun(runtime: &Handle, make: impl FnOnce() -> Kept + Send + 'static) -> Kept {
     runtime
         .spawn(async move {
             let mut future = make();
@@ -538,6 +538,61 @@ fn block_on_that_has_forgotten_a_group_returns_at_the_end_of_the_runtime() {
             receive(&rx, "the begin of the group");
             end.in_time(runtime);
             blocked.wait();
+        }
+    });
+}
+
+#[test]
+fn runtime_ends_beside_a_group_that_an_adopted_thread_began() {
+    watched(|_| {
+        for (end, make) in all_cases() {
+            let runtime = Builder::new().workers(1).adoptable_threads(1).build().unwrap();
+            let mut kept = make();
+            let adopted = runtime.adopt().unwrap();
+            assert_eq!(poll_here(&mut kept), Seen::Pending);
+            drop(adopted);
+            end.in_time(runtime);
+            let seen = poll_here(&mut kept);
+            assert!(seen.panicked_with(ENDED), "{end:?}: {seen:?}");
+        }
+    });
+}
+
+#[test]
+fn hive_ends_beside_a_kept_group() {
+    watched(|_| {
+        for make in GROUPS {
+            let hive = Builder::new().workers(1).hive().unwrap();
+            let handle = hive.handle();
+            let runner = std::thread::spawn(move || hive.run().unwrap());
+            let mut kept = begun(&handle, make);
+            handle.request_stop();
+            eventually("the end of the hive", || runner.is_finished());
+            assert!(runner.join().unwrap().unfinished.is_empty());
+            let seen = poll_here(&mut kept);
+            assert!(seen.panicked_with(ENDED), "{seen:?}");
+        }
+    });
+}
+
+/// Nobody has run it, so its end runs it.
+#[test]
+fn hive_that_was_never_run_ends_beside_a_block_on_that_has_forgotten_a_group() {
+    watched(|_| {
+        for (end, make) in all_cases() {
+            let hive = Builder::new().workers(1).hive().unwrap();
+            let (handle, (tx, rx)) = (hive.handle(), mpsc::channel());
+            let blocked = std::thread::spawn(move || {
+                handle.block_on(async move {
+                    let mut future = make();
+                    assert_eq!(poll_in_task(&mut future).await, Seen::Pending);
+                    std::mem::forget(future);
+                    tx.send(()).unwrap();
+                });
+            });
+            receive(&rx, "the begin of the group");
+            end.in_time(hive);
+            blocked.join().unwrap();
         }
     });
 }
