@@ -209,6 +209,7 @@ impl Shared {
 
     /// A thread's loop.
     fn serve_blocking(&self, number: usize) {
+        let _entered = self.runners.enter();
         let parker = Arc::new(Parker::new());
         loop {
             match self.blockers.next(self, number, &parker) {

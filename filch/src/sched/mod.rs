@@ -20,6 +20,7 @@
 //! | `drive` | how does I/O reach the workers? |
 //! | `timers` | whose wheel does a timer go to, and who looks at it? |
 //! | `core` | where does a worker park, and what wakes it? |
+//! | `runners` | which thread runs which task? |
 //! | `roster` | who is attached, under what name? |
 //! | `start` | how do threads begin and end? |
 //! | `grow` | when does a crew follow the load? |
@@ -49,6 +50,7 @@ pub(crate) mod pump;
 pub(crate) mod ripe;
 pub(crate) mod roster;
 pub(crate) mod run;
+pub(crate) mod runners;
 pub(crate) mod schedule;
 pub(crate) mod sentry;
 pub(crate) mod shared;

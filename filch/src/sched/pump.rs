@@ -24,7 +24,7 @@ use super::life::Closer;
 use super::shared::Shared;
 use super::shutdown::{Shutdown, ShutdownReport};
 use super::slices::Lent;
-use super::worker::{Flow, Served, Worker};
+use super::worker::{Served, Worker};
 use crate::base::parker::Parker;
 use crate::error::{BuildError, ConfigError};
 use crate::idle::{Comes, Ticket};
@@ -145,6 +145,8 @@ impl Main {
     /// One call (U2).
     pub(crate) fn run(&mut self, budget: Duration) -> Pumped {
         let Self { worker, ticket, bell, .. } = self;
+        // For this call only: a pump may be forgotten (N1 of `runners`).
+        let _entered = worker.shared().runners.enter();
         worker.enter(|| {
             match ticket.take() {
                 Some(ticket) => worker.get_up(ticket),
@@ -179,17 +181,16 @@ impl Main {
     pub(crate) fn finish(self) -> ShutdownReport {
         let Self { worker, ticket, closer, lent, .. } = self;
         let shared = worker.shared().clone();
+        let entered = shared.runners.enter();
         worker.enter(|| {
             if let Some(ticket) = ticket {
                 worker.get_up(ticket);
             }
-            while worker.step() == Flow::Continue {}
+            worker.serve_to_the_end();
         });
         shared.leave_main(worker);
-        drop(lent);
-        let report = closer.finish();
-        shared.stop_threads();
-        report
+        drop((lent, entered));
+        closer.finish(&shared)
     }
 }
 
@@ -197,6 +198,9 @@ impl Worker {
     /// Steps until there is nothing to do or the frame is over.
     fn pump(&self, ticket: &mut Option<Ticket>) -> Pumped {
         loop {
+            if self.may_be_left_behind() {
+                return Pumped::Stopped;
+            }
             match self.serve() {
                 Served::Stop => return Pumped::Stopped,
                 Served::Something => {}

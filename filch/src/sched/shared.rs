@@ -1,7 +1,8 @@
 //! What all threads of a runtime have in common.
 //!
 //! S1. `Shared` outlives every unit of the root group: it is kept by the `Runtime`, every worker
-//!     and every handle, and the runtime waits for the root group before it lets go.
+//!     and every handle, and the runtime waits for the root group before it lets go. Where its end goes on
+//!     in the background, the sentry waits instead.
 //! S2. Slots never move and are never freed before `Shared` (PITFALL: a vector of atomics cannot
 //!     grow under readers): there is one for every worker and spare that may ever run.
 //! S3. The owner side of a slot's queues belongs to the one worker thread that occupies the slot.
@@ -26,6 +27,7 @@ use super::crew::Crew;
 use super::drive::{self, Offload};
 use super::life::Life;
 use super::roster::Roster;
+use super::runners::Runners;
 use super::schedule;
 use super::sentry::Sentry;
 use super::slices::Slices;
@@ -93,6 +95,7 @@ pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) wheels: Wheels,
     pub(crate) roster: Roster,
+    pub(crate) runners: Runners,
     pub(crate) life: Life,
     pub(super) cores: Option<CoreFactory>,
     /// A `Phase`; moves forward only.
@@ -142,8 +145,10 @@ pub(crate) enum Phase {
     Draining = 1,
     /// Tasks are dropped instead of run.
     Aborting = 2,
+    /// As `Aborting`, but whoever asked for the end has its report, and the sentry does the rest (Z5 of `shutdown`).
+    Background = 3,
     /// Workers leave.
-    Stopped = 3,
+    Stopped = 4,
 }
 
 /// The workers of one kind of work, with what they share.
@@ -230,6 +235,7 @@ impl Shared {
                 blockers: Blockers::new(),
                 wheels: Wheels::new(lanes[0].seats, &clock),
                 roster: Roster::new(&lanes, birth),
+                runners: Runners::default(),
                 life: Life::new(birth),
                 cores,
                 guests: Guests::new(&config, lanes.last().map_or(0, |lane| lane.range.end)),
@@ -298,6 +304,7 @@ impl Shared {
             0 => Phase::Open,
             1 => Phase::Draining,
             2 => Phase::Aborting,
+            3 => Phase::Background,
             _ => Phase::Stopped,
         }
     }
@@ -374,6 +381,10 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        if self.phase() == Phase::Stopped && self.root.is_finished() {
+            // Z6 of `shutdown`: nobody has joined the threads of an end that went on in the background.
+            self.clear_queues();
+        }
         self.pool.close();
     }
 }

@@ -12,13 +12,20 @@
 //!     still drop the others, as they do with all. No other job is its to claim: one that is queued from birth may have no entry yet,
 //!     and the runtime would end before that is pushed (T10 of `task/state`).
 
+//! Z5. An end with a deadline returns by then, whatever the tasks do. What is left of it is the sentry's: it repeats the
+//!     walk, ever more rarely, waits for the root group, and stops the workers. Those go on until then, as in any
+//!     abort: a task that still runs may wait for what only they can drop.
+//! Z6. Nobody joins the threads of such an end, because some may not end. Each of them holds a reference to the
+//!     runtime, and the last one clears the queues of the slots that they were in (`Shared::drop`).
+//! Z7. An escalation is heard wherever an end waits for the root group, and counts if it is not less strict.
+
 use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::blocking::{Sleeper, drop_unstarted, wait_for_group};
-use super::shared::{Phase, Shared};
+use super::blocking::{Sleeper, drop_unstarted};
+use super::shared::{Phase, Shared, lock};
 use crate::base::sim;
 use crate::task::group::Group;
 use crate::task::header::{Begins, RawTask, TaskId, TaskRef};
@@ -28,7 +35,20 @@ use crate::task::waker::cancel_task;
 /// How often the walk that drops all tasks is repeated. Guessed.
 const WALK_PERIOD: Duration = Duration::from_millis(5);
 
+/// How often it is repeated at least, once the end goes on in the background. Guessed.
+const RARE_WALK: Duration = Duration::from_secs(1);
+
+/// How long the tasks have to be dropped once the time of a [`Shutdown::DrainFor`] is up. Guessed.
+const GRACE: Duration = Duration::from_millis(200);
+
+/// As `GRACE`, where no task is left but such as run: those may not end at all. Guessed.
+const GRACE_OF_RUNNING: Duration = Duration::from_millis(50);
+
 /// How a runtime ends.
+///
+/// `Drain` and `Abort` wait for as long as it takes. `DrainFor` and `AbortFor` return at their deadline although
+/// a task still runs: a closure of [`spawn_blocking`](crate::spawn_blocking()), a job, a future that is stuck in a
+/// poll. The [report](ShutdownReport) names it, and the end goes on in the background until it returns.
 ///
 /// ```
 /// use filch::Shutdown;
@@ -45,8 +65,106 @@ pub enum Shutdown {
     Drain,
     /// Drops every task at its next await; jobs that run are waited for.
     Abort,
-    /// Drains for so long, then aborts.
+    /// Drains for so long, then aborts. The tasks then have up to 200 ms to be dropped, and 50 ms if only running
+    /// ones are left. After that the call returns.
     DrainFor(Duration),
+    /// Drops every task at its next await, and returns when all are gone, or after so long.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// let runtime = filch::Builder::new().workers(1).thread_name("app").build()?;
+    /// let (release, stuck) = mpsc::channel::<()>();
+    /// let (begun, begins) = mpsc::channel();
+    /// let job = runtime.task().name("stuck").spawn_blocking(move || {
+    ///     begun.send(()).unwrap();
+    ///     stuck.recv().ok()
+    /// });
+    /// begins.recv()?;
+    /// let report = runtime.shutdown(filch::Shutdown::AbortFor(Duration::from_millis(10)));
+    /// assert_eq!(report.still_running[0].name.as_deref(), Some("stuck"));
+    /// assert_eq!(report.still_running[0].thread.as_deref(), Some("app-block-0"));
+    /// drop(release);
+    /// assert_eq!(job.wait(), None); // the job ran to its end after all
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    AbortFor(Duration),
+}
+
+impl Shutdown {
+    fn strictness(self) -> u32 {
+        match self {
+            Self::Drain => 0,
+            Self::DrainFor(_) => 1,
+            Self::Abort => 2,
+            Self::AbortFor(_) => 3,
+        }
+    }
+
+    /// Whether it counts where another was asked for before (Z7).
+    pub(super) fn counts_after(self, before: Self) -> bool {
+        self.strictness() >= before.strictness()
+    }
+
+    /// Until when it waits for tasks to end by themselves, if it does at all.
+    fn drains_until(self) -> Drains {
+        match self {
+            Self::Drain => Drains::Until(None),
+            Self::DrainFor(time) => Drains::Until(sim::now().checked_add(time)),
+            Self::Abort | Self::AbortFor(_) => Drains::No,
+        }
+    }
+
+    /// How long it waits for tasks to be dropped, from now on.
+    fn patience(self) -> Patience {
+        let within = |time| sim::now().checked_add(time).map_or(Patience::Endless, Patience::Until);
+        match self {
+            Self::Drain | Self::Abort => Patience::Endless,
+            Self::AbortFor(time) => within(time),
+            Self::DrainFor(_) => Patience::Grace { since: sim::now(), only_running: None },
+        }
+    }
+}
+
+/// How long an end waits for tasks to end by themselves.
+enum Drains {
+    No,
+    /// Without a deadline: for ever.
+    Until(Option<Instant>),
+}
+
+/// How long an abort waits.
+enum Patience {
+    Endless,
+    Until(Instant),
+    /// After a drain whose time is up.
+    Grace {
+        since: Instant,
+        /// Since when no walk has found any but running tasks.
+        only_running: Option<Instant>,
+    },
+}
+
+impl Patience {
+    /// The time at which the caller goes, if it is known.
+    fn end(&self) -> Option<Instant> {
+        match self {
+            Self::Endless => None,
+            Self::Until(end) => Some(*end),
+            Self::Grace { since, only_running: None } => Some(*since + GRACE),
+            Self::Grace { since, only_running: Some(from) } => {
+                Some((*since + GRACE).min(*from + GRACE_OF_RUNNING))
+            }
+        }
+    }
+
+    /// Looks at what is left, which the time may depend on.
+    fn look(&mut self, shared: &Shared) {
+        if let Self::Grace { only_running, .. } = self {
+            let others = shared.tasks().iter().any(|task| task.state != TaskState::Running);
+            *only_running = if others { None } else { only_running.or_else(|| Some(sim::now())) };
+        }
+    }
 }
 
 /// What a task does at a moment.
@@ -93,6 +211,8 @@ pub struct TaskInfo {
     pub state: TaskState,
     /// How long ago it was spawned, to some milliseconds.
     pub age: Duration,
+    /// The name of the thread that runs it, if one of the runtime's own does at this moment.
+    pub thread: Option<String>,
 }
 
 impl std::fmt::Display for TaskInfo {
@@ -106,7 +226,11 @@ impl std::fmt::Display for TaskInfo {
         if let Some(name) = &self.name {
             write!(f, " \"{name}\"")?;
         }
-        write!(f, " spawned at {}, {state}, {:?} old", self.spawned_at, self.age)
+        write!(f, " spawned at {}, {state}", self.spawned_at)?;
+        if let Some(thread) = &self.thread {
+            write!(f, " on thread {thread:?}")?;
+        }
+        write!(f, ", {:?} old", self.age)
     }
 }
 
@@ -126,19 +250,54 @@ impl std::fmt::Display for TaskInfo {
 pub struct ShutdownReport {
     /// The tasks that had not finished when the abort began, oldest first.
     pub unfinished: Vec<TaskInfo>,
+    /// The tasks that were still there when the deadline of the end had come, oldest first: those that run, and
+    /// those that wait for a running one to be dropped. Empty if everything has ended.
+    pub still_running: Vec<TaskInfo>,
+    /// Whether the end goes on in the background, because its deadline came first. Without a task that still
+    /// runs, something else holds it up, as a `block_on` on a thread of the program does.
+    pub in_background: bool,
+}
+
+/// Whether an end is over when its caller goes.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// All tasks are gone.
+    Over,
+    /// Z5.
+    InBackground,
+}
+
+impl ShutdownReport {
+    pub(super) fn ending(&self) -> Ending {
+        if self.in_background { Ending::InBackground } else { Ending::Over }
+    }
+}
+
+fn list(f: &mut std::fmt::Formatter<'_>, tasks: &[TaskInfo], how: &str) -> std::fmt::Result {
+    match tasks.len() {
+        1 => write!(f, "1 task {how}:")?,
+        n => write!(f, "{n} tasks {how}:")?,
+    }
+    tasks.iter().try_for_each(|task| write!(f, "\n  {task}"))
 }
 
 impl std::fmt::Display for ShutdownReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.unfinished.len() {
-            0 => return f.write_str("all tasks finished"),
-            1 => f.write_str("1 task unfinished:")?,
-            n => write!(f, "{n} tasks unfinished:")?,
+        match &*self.unfinished {
+            [] => f.write_str("all tasks finished")?,
+            tasks => list(f, tasks, "unfinished")?,
         }
-        for task in &self.unfinished {
-            write!(f, "\n  {task}")?;
+        match &*self.still_running {
+            [] if self.in_background => f.write_str(
+                "\na call outside of all tasks still uses the runtime, as `block_on` does",
+            ),
+            [] => Ok(()),
+            tasks => {
+                f.write_str("\n")?;
+                list(f, tasks, "still there at the deadline")
+            }
         }
-        Ok(())
     }
 }
 
@@ -150,6 +309,33 @@ pub(super) enum Leftover {
     Workers,
     /// There are jobs that waited and that nobody has started (Z4).
     Waited,
+}
+
+/// What ended a wait for the root group.
+#[must_use]
+enum Waited {
+    Finished,
+    TimeIsUp,
+    /// Z7.
+    Escalated(Shutdown),
+}
+
+/// What the sentry knows of the rest of an end (Z5).
+pub(super) struct Rest {
+    dropper: Dropper,
+    next_walk: Instant,
+    /// How long the next walk waits after that.
+    pause: Duration,
+}
+
+impl Rest {
+    pub(super) fn new() -> Self {
+        Self { dropper: Dropper::default(), next_walk: sim::now(), pause: WALK_PERIOD }
+    }
+
+    pub(super) fn next_walk(&self) -> Instant {
+        self.next_walk
+    }
 }
 
 /// The thread of Z4: alive as long as its token.
@@ -179,8 +365,17 @@ impl Shared {
     /// Ends the runtime (Z1). The caller is no member of it.
     pub(crate) fn shut_down(&self, how: Shutdown) -> ShutdownReport {
         let report = self.end_tasks(how);
-        self.stop_threads();
+        match report.ending() {
+            Ending::Over => self.stop_threads(),
+            Ending::InBackground => self.leave_to_sentry(),
+        }
         report
+    }
+
+    /// Z5: the caller of the end goes.
+    pub(super) fn leave_to_sentry(&self) {
+        self.advance(Phase::Background);
+        self.rouse();
     }
 
     /// From now on no task comes from outside, and the root group ends with its last member.
@@ -192,47 +387,97 @@ impl Shared {
     }
 
     /// Ends all tasks; the workers go on.
-    pub(super) fn end_tasks(&self, how: Shutdown) -> ShutdownReport {
+    pub(super) fn end_tasks(&self, mut how: Shutdown) -> ShutdownReport {
         self.leave_open();
-        let drained = match how {
-            Shutdown::Drain => {
-                wait_for_group(&self.root);
-                true
-            }
-            Shutdown::Abort => self.root.is_finished(),
-            Shutdown::DrainFor(time) => self.wait_for_root(sim::now().checked_add(time)),
-        };
-        if drained { ShutdownReport::default() } else { self.abort() }
-    }
-
-    /// Waits until the root group is finished; false if the deadline came first.
-    fn wait_for_root(&self, deadline: Option<Instant>) -> bool {
-        let Some(deadline) = deadline else {
-            wait_for_group(&self.root);
-            return true;
-        };
-        let sleeper = Sleeper::new();
-        while self.root.set_waiter(&sleeper.waker) {
-            if !sleeper.sleep_until(deadline) {
-                return self.root.is_finished();
+        let mut drains = how.drains_until();
+        while let Drains::Until(deadline) = drains {
+            match self.wait_for_root(deadline) {
+                Waited::Finished => return ShutdownReport::default(),
+                Waited::TimeIsUp => break,
+                Waited::Escalated(newer) if newer.counts_after(how) => {
+                    how = newer;
+                    drains = how.drains_until();
+                }
+                Waited::Escalated(_) => {}
             }
         }
-        true
+        if self.root.is_finished() { ShutdownReport::default() } else { self.abort(how) }
     }
 
-    /// Drops every task (Z2).
-    fn abort(&self) -> ShutdownReport {
+    /// Waits until the root group is finished.
+    fn wait_for_root(&self, deadline: Option<Instant>) -> Waited {
+        let sleeper = Sleeper::new();
+        Group::settle();
+        while self.root.set_waiter(&sleeper.waker) {
+            if let Some(how) = self.life.hear(&sleeper.waker) {
+                return Waited::Escalated(how);
+            }
+            match deadline {
+                None => sleeper.sleep(),
+                Some(deadline) if sleeper.sleep_until(deadline) => {}
+                Some(_) if self.root.is_finished() => break,
+                Some(_) => return Waited::TimeIsUp,
+            }
+        }
+        Waited::Finished
+    }
+
+    /// Drops every task (Z2), for as long as the caller stays.
+    fn abort(&self, mut how: Shutdown) -> ShutdownReport {
         self.advance(Phase::Aborting);
-        let report = ShutdownReport { unfinished: self.tasks() };
+        let unfinished = self.tasks();
+        let mut patience = how.patience();
         let mut dropper = Dropper::default();
         loop {
             if self.cancel_all() == Leftover::Waited {
                 dropper.call(self);
             }
-            let next_walk = sim::now().checked_add(WALK_PERIOD);
-            if sim::in_background(|| self.wait_for_root(next_walk)) {
-                return report;
+            patience.look(self);
+            match self.wait_for_next_walk(patience.end()) {
+                Waited::Finished => {
+                    return ShutdownReport { unfinished, ..ShutdownReport::default() };
+                }
+                Waited::Escalated(newer) if newer.counts_after(how) => {
+                    how = newer;
+                    patience = how.patience();
+                }
+                Waited::Escalated(_) => {}
+                Waited::TimeIsUp if patience.end().is_some_and(|end| sim::now() >= end) => {
+                    let still_running = self.tasks();
+                    return ShutdownReport { unfinished, still_running, in_background: true };
+                }
+                Waited::TimeIsUp => {}
             }
+        }
+    }
+
+    fn wait_for_next_walk(&self, end: Option<Instant>) -> Waited {
+        let next = sim::now().checked_add(WALK_PERIOD);
+        match end {
+            // Walks are housekeeping; a deadline is something that will happen.
+            None => sim::in_background(|| self.wait_for_root(next)),
+            Some(end) => self.wait_for_root(Some(next.map_or(end, |next| next.min(end)))),
+        }
+    }
+
+    /// The sentry's part of an end whose caller has gone (Z5), again and again until it has stopped the workers.
+    pub(super) fn end_in_background(&self, rest: &mut Rest) {
+        if !self.root.set_waiter(&self.sentry.waker()) {
+            self.stop_workers();
+            self.close_wheels();
+            // E3 of `core`; workers that have threads see to it when they leave.
+            for slot in self.slots.iter().filter(|slot| lock(&slot.core).is_some()) {
+                slot.drop_guest_core();
+            }
+            return;
+        }
+        let now = sim::now();
+        if rest.next_walk <= now {
+            if self.cancel_all() == Leftover::Waited {
+                rest.dropper.call(self);
+            }
+            rest.next_walk = now + rest.pause;
+            rest.pause = RARE_WALK.min(rest.pause * 2);
         }
     }
 
@@ -302,6 +547,10 @@ impl Shared {
                 spawned_at: header.site(),
                 state,
                 age: self.age(&header.state),
+                thread: match state {
+                    TaskState::Running => self.thread_of(task.raw()),
+                    TaskState::Queued | TaskState::Waiting => None,
+                },
             });
         });
         tasks.sort_by_key(|task| (std::cmp::Reverse(task.age), task.id));

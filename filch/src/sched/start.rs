@@ -163,6 +163,15 @@ impl Shared {
         }
     }
 
+    /// Starts a thread in the place of the main worker, which has left (F2 of `life`).
+    pub(super) fn start_successor(self: &Arc<Self>, slot: usize) {
+        if let Err(error) = self.start_worker(slot, None)
+            && self.phase() != Phase::Stopped
+        {
+            self.refuse(error.to_string());
+        }
+    }
+
     /// Starts a thread for a spare that the crew has just summoned.
     pub(crate) fn start_spare(&self, lane: &Lane, slot: usize) {
         // SAFETY: the caller's `&self` keeps it alive.
@@ -211,11 +220,21 @@ impl Shared {
     /// Has all threads end.
     pub(super) fn stop_workers(&self) {
         self.advance(Phase::Stopped);
+        self.rouse();
+    }
+
+    /// Has every thread look at the phase.
+    pub(super) fn rouse(&self) {
         self.wake_all();
         self.sentry.wake();
+        self.unpark_all();
+    }
+
+    fn unpark_all(&self) {
         for lane in &self.lanes {
             lane.range.clone().for_each(|slot| self.unpark(slot));
         }
+        self.blockers.wake_all();
     }
 
     /// Ends and joins all threads. No task is left.
@@ -226,10 +245,7 @@ impl Shared {
             if threads.is_empty() {
                 break;
             }
-            for lane in &self.lanes {
-                lane.range.clone().for_each(|slot| self.unpark(slot));
-            }
-            self.blockers.wake_all();
+            self.unpark_all();
             for thread in threads {
                 // A worker's panic would be a bug of ours, and its message is out already.
                 thread.join();
@@ -242,7 +258,7 @@ impl Shared {
     }
 
     /// Takes the tombstones of claimed jobs out of the queues. No thread is left, and no task.
-    fn clear_queues(&self) {
+    pub(super) fn clear_queues(&self) {
         // SAFETY: T4, the entry was in a queue and is ours now; all tasks have ended.
         let mut clear = |entry| unsafe { RawTask(entry).bury() };
         for lane in &self.lanes {
@@ -286,6 +302,7 @@ fn call(hook: &Option<ThreadHook>, info: WorkerInfo) {
 }
 
 fn run_worker(shared: Arc<Shared>, slot: usize, missing: Option<Missing>) {
+    let _entered = shared.runners.enter();
     let worker = Worker::new(shared.clone(), slot);
     let info = worker.slot().info;
     if !worker.is_spare() {

@@ -339,7 +339,7 @@ impl Shared {
         empty(&self.wheels.wheels[number]);
     }
 
-    /// M5; no thread is left.
+    /// M5; no task is left.
     pub(super) fn close_wheels(&self) {
         for timers in &self.wheels.wheels {
             timers.shut(Shut::Ended);

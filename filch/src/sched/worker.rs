@@ -372,7 +372,7 @@ impl Worker {
     fn see_phase(&self) -> Flow {
         match self.shared.phase() {
             Phase::Open | Phase::Draining => Flow::Continue,
-            Phase::Aborting => {
+            Phase::Aborting | Phase::Background => {
                 self.aborting.set(true);
                 Flow::Continue
             }
@@ -383,6 +383,13 @@ impl Worker {
     #[inline]
     pub(super) fn is_aborting(&self) -> bool {
         self.aborting.get()
+    }
+
+    /// Whether the runtime ends in the background, and nothing is left here that only this thread can run.
+    pub(super) fn may_be_left_behind(&self) -> bool {
+        self.shared.phase() == Phase::Background
+            && !self.has_pinned()
+            && self.private.borrow().is_empty()
     }
 
     pub(crate) fn is_stopped(&self) -> bool {

@@ -14,6 +14,9 @@
 //! X6. `below` is set only around the body of a `block_on` or a `scope`, and restored when it ends. The
 //!     task is further down on this stack, so it is there.
 //!
+//! X7. `task` and `below` are read by other threads too, for reports (`sched/runners`), so they are atomic words.
+//!     Only their own thread writes them. Others compare what they read, and do not follow it.
+//!
 //! Not here: what a worker is (`sched`); it is kept as an untyped pointer so that this file
 //! stays below it.
 
@@ -23,7 +26,7 @@ use std::ptr;
 use super::count::Ledger;
 use super::group::Group;
 use super::header::{Header, TaskId};
-use crate::base::shim::{AtomicU64, AtomicUsize, Ordering};
+use crate::base::shim::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::base::sim;
 use crate::idle::Idle;
 use crate::pool::Cache;
@@ -49,9 +52,9 @@ pub(crate) struct Context {
     /// How many `block_on` and `scope` the thread is inside of, their waits included, and waits of joins.
     pub(crate) waits: Cell<usize>,
     /// The task that runs on this thread, or null.
-    pub(crate) task: Cell<*const Header>,
+    pub(crate) task: Shown,
     /// While `task` is null: the task inside of whose `block_on` or `scope` this is, or null (X6).
-    below: Cell<*const Header>,
+    below: Shown,
     /// The job whose closure was called on this thread, and not only a forked part of it, or null: its
     /// purse is this thread's (`job`).
     pub(crate) purse: Cell<*const Header>,
@@ -78,8 +81,8 @@ thread_local! {
             group: Cell::new(ptr::null()),
             outer: Cell::new(ptr::null()),
             waits: Cell::new(0),
-            task: Cell::new(ptr::null()),
-            below: Cell::new(ptr::null()),
+            task: Shown::new(),
+            below: Shown::new(),
             purse: Cell::new(ptr::null()),
             budget: Cell::new(u32::MAX),
             yielded: Cell::new(false),
@@ -92,6 +95,55 @@ thread_local! {
     };
 }
 
+/// A cell of one thread that others may look into (X7). It costs what a `Cell` costs.
+pub(crate) struct Shown(AtomicPtr<Header>);
+
+impl Shown {
+    const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> *const Header {
+        // ORDERING: Relaxed, its own thread sees what it wrote, and others only compare addresses.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn set(&self, task: *const Header) {
+        // ORDERING: Relaxed, as in `get`.
+        self.0.store(task.cast_mut(), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn replace(&self, task: *const Header) -> *const Header {
+        let before = self.get();
+        self.set(task);
+        before
+    }
+}
+
+/// What a thread says that it runs, for as long as the thread lives: see [`Context::doing`].
+#[derive(Clone, Copy)]
+pub(crate) struct Doing {
+    task: ptr::NonNull<Shown>,
+    below: ptr::NonNull<Shown>,
+}
+
+impl Doing {
+    /// Whether the thread is inside of this task: it runs it, or waits in its `block_on` or `scope`.
+    ///
+    /// # Safety
+    /// The thread whose context this came from has not ended.
+    pub(crate) unsafe fn is(self, task: *const Header) -> bool {
+        // SAFETY: a thread's context stays where it is until the thread ends, by the caller's promise.
+        let runs = unsafe { self.task.as_ref() };
+        // SAFETY: as above.
+        let below = unsafe { self.below.as_ref() };
+        runs.get() == task || below.get() == task
+    }
+}
+
 /// Calls `f` with the thread's context.
 #[inline]
 pub(crate) fn with<R>(f: impl FnOnce(&Context) -> R) -> R {
@@ -99,6 +151,11 @@ pub(crate) fn with<R>(f: impl FnOnce(&Context) -> R) -> R {
 }
 
 impl Context {
+    /// What this thread runs, to be asked by others (X7).
+    pub(crate) fn doing(&self) -> Doing {
+        Doing { task: (&self.task).into(), below: (&self.below).into() }
+    }
+
     /// A small number of this thread, for spreading over shards.
     pub(crate) fn number(&self) -> usize {
         static THREADS: AtomicUsize = AtomicUsize::new(1);

@@ -8,6 +8,7 @@
 mod adopt;
 mod block_on;
 mod blocking;
+mod bounded;
 mod cpu;
 mod detach;
 mod filament;

@@ -12,6 +12,7 @@ mod graphs;
 mod hive;
 mod ops;
 mod storm;
+mod stragglers;
 
 use storm::{Lanes, Rng, Storm, TellSeed, seed, tasks};
 
