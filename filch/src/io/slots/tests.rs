@@ -72,7 +72,8 @@ fn another_waker_is_asked_for_and_the_old_one_handed_out() {
     assert_eq!(slots.poll(key, &other, &mut None), Polled::WantsWaker);
     let mut clone = Some(other.clone());
     assert_eq!(slots.poll(key, &other, &mut clone), Polled::Pending);
-    assert!(clone.is_some_and(|old| old.will_wake(Waker::noop())));
+    // By their data: a vtable may have an address in each unit of code.
+    assert!(clone.is_some_and(|old| std::ptr::eq(old.data(), waker().data())));
 }
 
 struct Flag;
