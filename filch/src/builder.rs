@@ -26,6 +26,7 @@ use crate::{
         shared::{Birth, CoreFactory, Parts, Shared},
     },
     spawn::{Place, TaskBuilder},
+    task::join::JoinError,
     timer::Clock,
 };
 
@@ -151,10 +152,18 @@ impl Builder {
     }
 }
 
-/// Runs a closure of the I/O engine as a task of the runtime's own group.
-fn offload(shared: &Shared, closure: Closure) {
+/// Runs a closure of the I/O engine as a task of the runtime's own group. If no thread can be started for it, returns
+/// the system's error number.
+fn offload(shared: &Shared, closure: Closure) -> Result<(), i32> {
     let place = Place::Group(shared.root.clone());
-    drop(TaskBuilder::at(place).name("system call").spawn_blocking(closure));
+    let handle = TaskBuilder::at(place).name("system call").spawn_blocking(closure);
+    if !handle.is_finished() {
+        return Ok(());
+    }
+    match handle.wait_outcome().err().as_ref().and_then(JoinError::never_started) {
+        Some(why) => Err(why.errno),
+        None => Ok(()),
+    }
 }
 
 impl Builder {

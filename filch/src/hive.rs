@@ -62,6 +62,9 @@ impl Runtime {
     ///
     /// Of a runtime that is started already it only waits for the end.
     ///
+    /// An end with a deadline does not interrupt a task on the calling thread: the call returns when that does. If
+    /// another task still runs, a thread of the runtime's takes this one's place, and the call returns.
+    ///
     /// ```
     /// let hive = filch::Builder::new().io_workers(1).hive()?;
     /// let handle = hive.handle();
@@ -79,9 +82,6 @@ impl Runtime {
     ///
     /// # Panics
     /// Inside one of the runtime's own tasks.
-    ///
-    /// # Deadlines
-    /// An end with a deadline does not interrupt a task on the calling thread: the call returns when that does.
     #[track_caller]
     pub fn run(self) -> Result<ShutdownReport, BuildError> {
         self.into_shared().run()

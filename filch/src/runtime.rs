@@ -1,7 +1,7 @@
 //! Runtimes: start one, or use the default that starts by itself.
 //!
 //! R1. A `Runtime` owns its threads: when it is dropped or shut down, no thread and no task body
-//!     of it is left. A [`Handle`] keeps only memory.
+//!     of it is left, unless its end had a deadline and a task still ran then. A [`Handle`] keeps only memory.
 //! R2. The default runtime starts on first use and lives as long as the process.
 
 use std::fmt;
@@ -146,6 +146,10 @@ impl Runtime {
     }
 
     /// Ends the runtime in the given way, and tells which tasks had not finished.
+    ///
+    /// With a deadline ([`Shutdown::DrainFor`], [`Shutdown::AbortFor`]) it returns although a task still runs, and the
+    /// report names that. Such a task may go on as before: what it spawns is dropped unrun, what it waits for ends.
+    /// Its threads stay until it returns, and then go by themselves.
     ///
     /// ```
     /// let runtime = filch::Builder::new().workers(1).build()?;

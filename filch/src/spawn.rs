@@ -18,7 +18,7 @@ use crate::pool::CellLayout;
 use crate::runtime::{self, Handle};
 use crate::sched::shared::{Phase, Shared};
 use crate::sched::worker::Worker;
-use crate::task::body::{BlockingBody, Body, Cell, FutureBody, JobBody, PinnedFuture};
+use crate::task::body::{BlockingBody, Body, Cell, Failure, FutureBody, JobBody, PinnedFuture};
 use crate::task::group::{Group, GroupRef};
 use crate::task::header::{Begins, Birth, Kind, Meta, Ran, RawTask, TaskId};
 use crate::task::join::JoinHandle;
@@ -643,7 +643,7 @@ pub(crate) fn reject<B: Body>(body: B, site: &'static Location<'static>) -> Join
     debug_assert_eq!(start, Start::Run);
     // Not as the group's member: there is no runtime that the body's drop could spawn into.
     // SAFETY: `start` gave us the body.
-    let ran = unsafe { (header.vtable.abandon)(task) };
+    let ran = unsafe { (header.vtable.abandon)(task, Failure::Cancelled) };
     debug_assert!(matches!(ran, Ran::Ended(_)));
     // SAFETY: the unit of the task that has ended.
     unsafe { Group::leave(Arc::as_ptr(&group)) };

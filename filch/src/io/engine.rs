@@ -30,10 +30,10 @@ use super::epoll::SourceKey;
 use super::files::Abilities;
 use super::readiness::{News, Readiness};
 use super::request::Request;
-use super::slots::{Completion, Dispose, Key, Late, Next, Polled};
+use super::slots::{Completion, Dispose, Key, Late, NO_THREAD, Next, Polled};
 use super::uring::{Mode, Uring};
 use super::waiters::{WaitId, Waiter};
-use crate::base::shim::{AtomicBool, AtomicUsize, OnceLock, Ordering};
+use crate::base::shim::{AtomicBool, AtomicU32, AtomicUsize, OnceLock, Ordering};
 use crate::base::sim;
 
 /// A closure that may block.
@@ -43,8 +43,9 @@ pub(crate) type Closure = Box<dyn FnOnce() + Send>;
 pub(crate) struct Hooks {
     /// The number of the driver whose owner the calling thread is, if it is one of this engine.
     pub(crate) here: fn(&Engine) -> Option<usize>,
-    /// Runs a closure on a thread for what blocks. It is dropped instead if the runtime ends.
-    pub(crate) offload: Box<dyn Fn(Closure) + Send + Sync>,
+    /// Runs a closure on a thread for what blocks. It is dropped instead if the runtime ends, or if no thread can be
+    /// started: then the system's error number is returned.
+    pub(crate) offload: Box<dyn Fn(Closure) -> Result<(), i32> + Send + Sync>,
 }
 
 pub(crate) struct Engine {
@@ -360,26 +361,40 @@ impl Engine {
 
     /// Has a request performed by a call on a thread for that, and completed.
     fn offload(&self, request: Request, driver: usize, key: Key) {
+        /// Completes the operation when nobody has it any more.
         struct Calls {
-            request: Request,
             driver: Arc<Driver>,
             key: Key,
-            result: i32,
+            /// As bits.
+            result: AtomicU32,
+        }
+        impl Calls {
+            fn tell(&self, result: i32) {
+                // ORDERING: Relaxed, the count of references orders it before the drop.
+                self.result.store(result as u32, Ordering::Relaxed);
+            }
         }
         impl Drop for Calls {
             fn drop(&mut self) {
-                let completion = Completion { result: self.result, flags: 0 };
+                // ORDERING: Relaxed, nobody else is left.
+                let result = self.result.load(Ordering::Relaxed) as i32;
+                let completion = Completion { result, flags: 0 };
                 self.driver.complete(self.key, completion);
             }
         }
-        let driver = self.drivers[driver].clone();
-        let mut calls = Calls { request, driver, key, result: -libc::ECANCELED };
-        (self.hooks.offload)(Box::new(move || {
+        let (driver, result) =
+            (self.drivers[driver].clone(), AtomicU32::new(-libc::ECANCELED as u32));
+        let calls = Arc::new(Calls { driver, key, result });
+        let on_thread = calls.clone();
+        let offloaded = (self.hooks.offload)(Box::new(move || {
             // The whole of it moves here, so that it completes in any case.
-            let calls = &mut calls;
+            let calls = on_thread;
             // SAFETY: O1 of `slots`, whatever the request points to is kept until it completes.
-            calls.result = unsafe { calls.request.call() };
+            calls.tell(unsafe { request.call() });
         }));
+        if let Err(errno) = offloaded {
+            calls.tell(-NO_THREAD - errno);
+        }
     }
 
     /// Starts an operation with many completions, of which at most `cap` and some lie unread.

@@ -35,6 +35,7 @@ use std::task::Waker;
 use slab::Slab;
 
 use super::waiters::{WaitId, Waiter, Waiters};
+use crate::base::thread::hint;
 
 #[cfg(all(test, loom))]
 mod model;
@@ -89,7 +90,24 @@ impl Completion {
 
     /// The result as std has it.
     pub(crate) fn to_io(self) -> std::io::Result<u32> {
-        u32::try_from(self.result).map_err(|_| std::io::Error::from_raw_os_error(-self.result))
+        u32::try_from(self.result).map_err(|_| error(self.result))
+    }
+}
+
+/// Beyond what the system calls errors: no thread could be started for a call, because of the error that is left
+/// when this is added.
+pub(crate) const NO_THREAD: i32 = 4096;
+
+/// The error that a result stands for.
+fn error(result: i32) -> std::io::Error {
+    match -result {
+        errno if errno > NO_THREAD => {
+            let cause = std::io::Error::from_raw_os_error(errno - NO_THREAD);
+            let text =
+                format!("no thread could be started for the system call: {cause}{}", hint(&cause));
+            std::io::Error::other(text)
+        }
+        errno => std::io::Error::from_raw_os_error(errno),
     }
 }
 

@@ -14,6 +14,7 @@ use std::time::Duration;
 use super::fake;
 use super::readiness::Direction;
 use super::request::{First, Request};
+use super::slots::Completion;
 
 /// The error number that the last call left, negated.
 fn last_error() -> i32 {
@@ -33,7 +34,7 @@ fn small(result: libc::c_int) -> i32 {
 
 /// An answer as std has it.
 pub(crate) fn to_io(result: i32) -> io::Result<u32> {
-    u32::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
+    Completion { result, flags: 0 }.to_io()
 }
 
 /// # Safety

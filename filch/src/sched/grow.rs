@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::leave::{Answer, Request};
-use super::roster::{Farewell, NewWorker, Term};
+use super::roster::{AttachError, Farewell, NewWorker, Term};
 use super::shared::{Lane, Phase, Shared};
 use super::worker::Worker;
 use crate::base::shim::Ordering;
@@ -47,9 +47,11 @@ impl Shared {
         };
         // SAFETY: the caller's `&self` keeps it alive.
         let shared = unsafe { Self::to_arc(self.root.home().shared.cast()) };
-        let attached =
-            guard_user_code(|| shared.attach(NewWorker { term: Term::Load, ..new }).is_ok());
-        if attached != Some(true) {
+        let attached = guard_user_code(|| shared.attach(NewWorker { term: Term::Load, ..new }));
+        if let Some(Err(AttachError::Thread(error))) = &attached {
+            shared.refuse(error.to_string());
+        }
+        if !matches!(attached, Some(Ok(_))) {
             lane.grown();
         }
     }

@@ -171,7 +171,7 @@ impl Shared {
 
     /// Some threads could not start: drops all tasks, on this thread in the name of each worker that has
     /// none, and joins the threads there are.
-    fn give_up(self: &Arc<Self>, slots: impl Iterator<Item = usize>) {
+    pub(super) fn give_up(self: &Arc<Self>, slots: impl Iterator<Item = usize>) {
         self.life.request(Shutdown::Abort);
         self.leave_open();
         self.advance(Phase::Aborting);
@@ -196,7 +196,7 @@ impl Shared {
     /// The caller's thread is the main worker until the runtime has stopped.
     fn serve_as_main(self: &Arc<Self>, slot: usize) {
         let _lent = self.slice_main();
-        let _entered = self.runners.enter();
+        let _entered = self.finder.enter();
         let worker = self.take_main(slot);
         worker.enter(|| worker.serve_to_the_end());
         self.leave_main(worker);
@@ -240,8 +240,12 @@ impl Shared {
             return ShutdownReport::default();
         }
         self.life.request(how);
-        // Where not even its threads start, all is dropped.
-        self.run().unwrap_or_default()
+        let kept = self.tasks();
+        self.run().unwrap_or_else(|error| {
+            // Where not even its threads start, all is dropped.
+            self.refuse(error.to_string());
+            ShutdownReport { unfinished: kept, ..ShutdownReport::default() }
+        })
     }
 }
 

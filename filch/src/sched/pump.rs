@@ -145,8 +145,8 @@ impl Main {
     /// One call (U2).
     pub(crate) fn run(&mut self, budget: Duration) -> Pumped {
         let Self { worker, ticket, bell, .. } = self;
-        // For this call only: a pump may be forgotten (N1 of `runners`).
-        let _entered = worker.shared().runners.enter();
+        // For this call only: a pump may be forgotten (N1 of `finder`).
+        let _entered = worker.shared().finder.enter();
         worker.enter(|| {
             match ticket.take() {
                 Some(ticket) => worker.get_up(ticket),
@@ -181,7 +181,7 @@ impl Main {
     pub(crate) fn finish(self) -> ShutdownReport {
         let Self { worker, ticket, closer, lent, .. } = self;
         let shared = worker.shared().clone();
-        let entered = shared.runners.enter();
+        let entered = shared.finder.enter();
         worker.enter(|| {
             if let Some(ticket) = ticket {
                 worker.get_up(ticket);

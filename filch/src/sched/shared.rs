@@ -25,9 +25,9 @@ use super::blockers::Blockers;
 use super::core::{EventCore, GuestCore, ParkCore};
 use super::crew::Crew;
 use super::drive::{self, Offload};
+use super::finder::Finder;
 use super::life::Life;
 use super::roster::Roster;
-use super::runners::Runners;
 use super::schedule;
 use super::sentry::Sentry;
 use super::slices::Slices;
@@ -95,7 +95,7 @@ pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) wheels: Wheels,
     pub(crate) roster: Roster,
-    pub(crate) runners: Runners,
+    pub(crate) finder: Finder,
     pub(crate) life: Life,
     pub(super) cores: Option<CoreFactory>,
     /// A `Phase`; moves forward only.
@@ -235,7 +235,7 @@ impl Shared {
                 blockers: Blockers::new(),
                 wheels: Wheels::new(lanes[0].seats, &clock),
                 roster: Roster::new(&lanes, birth),
-                runners: Runners::default(),
+                finder: Finder::default(),
                 life: Life::new(birth),
                 cores,
                 guests: Guests::new(&config, lanes.last().map_or(0, |lane| lane.range.end)),

@@ -7,10 +7,11 @@
 //!     was being born during a walk may be missed by it. The walk drops nothing itself: a drop may wait for a task that the
 //!     walk has yet to cancel.
 //! Z3. A report names what had not finished when the time was up.
-//! Z4. A job that waited for others is dropped though all workers are inside of jobs: those may wait until somebody knows that it
-//!     is gone. The *dropper*, a thread of its own, claims what a walk has left queued of such jobs. One at a time: if it blocks, workers
-//!     still drop the others, as they do with all. No other job is its to claim: one that is queued from birth may have no entry yet,
-//!     and the runtime would end before that is pushed (T10 of `task/state`).
+//! Z4. A job that waited for others, or that somebody awaits, is dropped though all workers are inside of jobs: those may wait until
+//!     somebody knows that it is gone. The *dropper*, a thread of its own, claims such jobs where a walk finds them queued: those that
+//!     waited at once, others if the walk before had cancelled them. One at a time: if it blocks, workers still drop the others, as
+//!     they do with all. Whoever made the job may push its entry later, even after the end: a tombstone, which goes with the
+//!     last reference to the runtime (Z6).
 
 //! Z5. An end with a deadline returns by then, whatever the tasks do. What is left of it is the sentry's: it repeats the
 //!     walk, ever more rarely, waits for the root group, and stops the workers. Those go on until then, as in any
@@ -19,16 +20,17 @@
 //!     runtime, and the last one clears the queues of the slots that they were in (`Shared::drop`).
 //! Z7. An escalation is heard wherever an end waits for the root group, and counts if it is not less strict.
 
-use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::blocking::{Sleeper, drop_unstarted};
+pub(super) use super::report::Ending;
+pub use super::report::{ShutdownReport, TaskInfo, TaskState};
 use super::shared::{Phase, Shared, lock};
 use crate::base::sim;
 use crate::task::group::Group;
-use crate::task::header::{Begins, RawTask, TaskId, TaskRef};
+use crate::task::header::{Begins, Kind, RawTask, TaskRef};
 use crate::task::state::{self, State};
 use crate::task::waker::cancel_task;
 
@@ -161,142 +163,8 @@ impl Patience {
     /// Looks at what is left, which the time may depend on.
     fn look(&mut self, shared: &Shared) {
         if let Self::Grace { only_running, .. } = self {
-            let others = shared.tasks().iter().any(|task| task.state != TaskState::Running);
+            let others = shared.has_tasks_that_do_not_run();
             *only_running = if others { None } else { only_running.or_else(|| Some(sim::now())) };
-        }
-    }
-}
-
-/// What a task does at a moment.
-///
-/// ```
-/// let runtime = filch::Builder::new().workers(1).build()?;
-/// let handle = runtime.spawn(std::future::pending::<()>());
-/// while runtime.tasks()[0].state != filch::TaskState::Waiting {}
-/// assert_eq!(runtime.tasks()[0].id, handle.id());
-/// # handle.cancel();
-/// # Ok::<(), filch::BuildError>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum TaskState {
-    /// Ready, in some queue, because it is new or was woken.
-    Queued,
-    /// Inside a poll or a call, or in a queue because it yielded.
-    Running,
-    /// Waiting to be woken.
-    Waiting,
-}
-
-/// A task that is alive: who it is and what it does.
-///
-/// ```
-/// let runtime = filch::Builder::new().workers(1).build()?;
-/// let handle = runtime.task().name("idler").spawn(std::future::pending::<()>());
-/// let tasks = runtime.tasks();
-/// assert_eq!(tasks[0].name.as_deref(), Some("idler"));
-/// assert!(tasks[0].spawned_at.file().ends_with(".rs"));
-/// # handle.cancel();
-/// # Ok::<(), filch::BuildError>(())
-/// ```
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct TaskInfo {
-    /// Its id.
-    pub id: TaskId,
-    /// Its name, if it was given one.
-    pub name: Option<String>,
-    /// Where it was spawned.
-    pub spawned_at: &'static Location<'static>,
-    /// What it does.
-    pub state: TaskState,
-    /// How long ago it was spawned, to some milliseconds.
-    pub age: Duration,
-    /// The name of the thread that runs it, if one of the runtime's own does at this moment.
-    pub thread: Option<String>,
-}
-
-impl std::fmt::Display for TaskInfo {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let state = match self.state {
-            TaskState::Queued => "queued",
-            TaskState::Running => "running",
-            TaskState::Waiting => "waiting",
-        };
-        write!(f, "task {}", self.id)?;
-        if let Some(name) = &self.name {
-            write!(f, " \"{name}\"")?;
-        }
-        write!(f, " spawned at {}, {state}", self.spawned_at)?;
-        if let Some(thread) = &self.thread {
-            write!(f, " on thread {thread:?}")?;
-        }
-        write!(f, ", {:?} old", self.age)
-    }
-}
-
-/// What a shutdown found.
-///
-/// ```
-/// use std::time::Duration;
-/// let runtime = filch::Builder::new().workers(1).build()?;
-/// let stuck = runtime.spawn(std::future::pending::<()>());
-/// let report = runtime.shutdown(filch::Shutdown::DrainFor(Duration::from_millis(1)));
-/// assert_eq!(report.unfinished[0].id, stuck.id());
-/// println!("{report}"); // 1 task unfinished: task 7 spawned at src/main.rs:4:21, waiting, …
-/// # Ok::<(), filch::BuildError>(())
-/// ```
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct ShutdownReport {
-    /// The tasks that had not finished when the abort began, oldest first.
-    pub unfinished: Vec<TaskInfo>,
-    /// The tasks that were still there when the deadline of the end had come, oldest first: those that run, and
-    /// those that wait for a running one to be dropped. Empty if everything has ended.
-    pub still_running: Vec<TaskInfo>,
-    /// Whether the end goes on in the background, because its deadline came first. Without a task that still
-    /// runs, something else holds it up, as a `block_on` on a thread of the program does.
-    pub in_background: bool,
-}
-
-/// Whether an end is over when its caller goes.
-#[must_use]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
-    /// All tasks are gone.
-    Over,
-    /// Z5.
-    InBackground,
-}
-
-impl ShutdownReport {
-    pub(super) fn ending(&self) -> Ending {
-        if self.in_background { Ending::InBackground } else { Ending::Over }
-    }
-}
-
-fn list(f: &mut std::fmt::Formatter<'_>, tasks: &[TaskInfo], how: &str) -> std::fmt::Result {
-    match tasks.len() {
-        1 => write!(f, "1 task {how}:")?,
-        n => write!(f, "{n} tasks {how}:")?,
-    }
-    tasks.iter().try_for_each(|task| write!(f, "\n  {task}"))
-}
-
-impl std::fmt::Display for ShutdownReport {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &*self.unfinished {
-            [] => f.write_str("all tasks finished")?,
-            tasks => list(f, tasks, "unfinished")?,
-        }
-        match &*self.still_running {
-            [] if self.in_background => f.write_str(
-                "\na call outside of all tasks still uses the runtime, as `block_on` does",
-            ),
-            [] => Ok(()),
-            tasks => {
-                f.write_str("\n")?;
-                list(f, tasks, "still there at the deadline")
-            }
         }
     }
 }
@@ -307,8 +175,8 @@ impl std::fmt::Display for ShutdownReport {
 pub(super) enum Leftover {
     /// The workers.
     Workers,
-    /// There are jobs that waited and that nobody has started (Z4).
-    Waited,
+    /// There are queued jobs that the workers may be waiting for (Z4).
+    Jobs,
 }
 
 /// What ended a wait for the root group.
@@ -338,26 +206,50 @@ impl Rest {
     }
 }
 
+/// Whether it is a job that was not queued at its birth.
+fn waited(task: &TaskRef) -> bool {
+    task.header().vtable.begins == Begins::WhenAsked
+}
+
+/// Whether it is a queued job that may hold up others which wait for it (Z4).
+fn may_be_awaited(task: &TaskRef) -> bool {
+    let header = task.header();
+    header.vtable.kind == Kind::Job
+        && header.state.phase() == state::Phase::Queued
+        && (waited(task) || header.state.has_waiter())
+}
+
 /// The thread of Z4: alive as long as its token.
 #[derive(Default)]
-struct Dropper(Weak<()>);
+struct Dropper {
+    token: Weak<()>,
+    /// Whether it could not start, and `describe` says so.
+    refused: bool,
+}
 
 impl Dropper {
     /// Sees to it that the dropper is about.
     fn call(&mut self, shared: &Shared) {
-        if self.0.strong_count() > 0 {
+        if self.token.strong_count() > 0 {
             return;
         }
         let token = Arc::new(());
-        self.0 = Arc::downgrade(&token);
+        self.token = Arc::downgrade(&token);
         // SAFETY: the caller's `&Shared` keeps it alive.
         let of_thread = unsafe { Shared::to_arc(shared.root.home().shared.cast()) };
         let started = shared.start_thread("drop".into(), move || {
-            of_thread.drop_what_waited();
-            drop(token);
+            let entered = of_thread.finder.enter();
+            of_thread.drop_awaited();
+            drop((entered, token));
         });
         // Without it there are still the workers, and the next walk tries again.
-        drop(started);
+        if let Err(error) = started
+            && !std::mem::replace(&mut self.refused, true)
+        {
+            shared.refuse(format!(
+                "{error}; the end may wait for a job that no worker is free to drop"
+            ));
+        }
     }
 }
 
@@ -429,7 +321,7 @@ impl Shared {
         let mut patience = how.patience();
         let mut dropper = Dropper::default();
         loop {
-            if self.cancel_all() == Leftover::Waited {
+            if self.cancel_all() == Leftover::Jobs {
                 dropper.call(self);
             }
             patience.look(self);
@@ -444,7 +336,10 @@ impl Shared {
                 Waited::Escalated(_) => {}
                 Waited::TimeIsUp if patience.end().is_some_and(|end| sim::now() >= end) => {
                     let still_running = self.tasks();
-                    return ShutdownReport { unfinished, still_running, in_background: true };
+                    // The last of them may have ended while they were listed.
+                    let in_background = !self.root.is_finished();
+                    let still_running = if in_background { still_running } else { Vec::new() };
+                    return ShutdownReport { unfinished, still_running, in_background };
                 }
                 Waited::TimeIsUp => {}
             }
@@ -473,7 +368,7 @@ impl Shared {
         }
         let now = sim::now();
         if rest.next_walk <= now {
-            if self.cancel_all() == Leftover::Waited {
+            if self.cancel_all() == Leftover::Jobs {
                 rest.dropper.call(self);
             }
             rest.next_walk = now + rest.pause;
@@ -485,22 +380,20 @@ impl Shared {
     pub(super) fn cancel_all(&self) -> Leftover {
         let mut leftover = Leftover::Workers;
         self.for_each_task(|task| {
+            let was_cancelled = task.header().state.is_cancelled();
             // SAFETY: the reference keeps the cell alive.
             unsafe { cancel_task(task.raw()) };
-            let header = task.header();
-            let queued = header.state.phase() == state::Phase::Queued;
-            if queued && header.vtable.begins == Begins::WhenAsked {
-                leftover = Leftover::Waited;
+            if may_be_awaited(&task) && (was_cancelled || waited(&task)) {
+                leftover = Leftover::Jobs;
             }
         });
         leftover
     }
 
     /// The dropper's thread (Z4).
-    fn drop_what_waited(&self) {
+    fn drop_awaited(&self) {
         self.for_each_task(|task| {
-            let header = task.header();
-            if header.vtable.begins == Begins::WhenAsked && header.state.is_cancelled() {
+            if may_be_awaited(&task) && task.header().state.is_cancelled() {
                 drop_unstarted(task.raw());
                 // C4: this thread is nobody's, and the next drop may block.
                 Group::settle();
@@ -520,6 +413,15 @@ impl Shared {
             },
             visit,
         );
+    }
+
+    fn has_tasks_that_do_not_run(&self) -> bool {
+        let mut found = false;
+        self.for_each_task(|task| {
+            let phase = task.header().state.phase();
+            found |= matches!(phase, state::Phase::Queued | state::Phase::Waiting);
+        });
+        found
     }
 
     /// Every task that is alive, oldest first.
@@ -548,7 +450,7 @@ impl Shared {
                 state,
                 age: self.age(&header.state),
                 thread: match state {
-                    TaskState::Running => self.thread_of(task.raw()),
+                    TaskState::Running => self.finder.thread_of(task.raw()),
                     TaskState::Queued | TaskState::Waiting => None,
                 },
             });

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use super::roster::{AttachError, NewWorker, WorkerId};
 use super::sentry;
 use super::shared::{Lane, Parts, Phase, Shared, Slot, lock};
-use super::shutdown::Shutdown;
 use super::worker::{Flow, Worker};
 use crate::base::parker::Parker;
 use crate::base::shim::{AtomicUsize, Ordering};
@@ -65,7 +64,8 @@ pub(crate) fn start(parts: Parts) -> Result<Arc<Shared>, BuildError> {
     match shared.start_all(&workers) {
         Ok(()) => Ok(shared),
         Err(error) => {
-            let _ = shared.shut_down(Shutdown::Abort);
+            // An event core or a hook may have spawned for those that are missing.
+            shared.give_up(workers.into_iter());
             Err(error)
         }
     }
@@ -302,7 +302,7 @@ fn call(hook: &Option<ThreadHook>, info: WorkerInfo) {
 }
 
 fn run_worker(shared: Arc<Shared>, slot: usize, missing: Option<Missing>) {
-    let _entered = shared.runners.enter();
+    let _entered = shared.finder.enter();
     let worker = Worker::new(shared.clone(), slot);
     let info = worker.slot().info;
     if !worker.is_spare() {

@@ -45,9 +45,20 @@ impl Panicked {
         Box::new(Self { fallout: Fallout::of(header, payload), group })
     }
 
+    /// What did not run because no thread could be started for it has told so already.
     pub(crate) fn deliver(self) {
-        self.group.deliver(self.fallout);
+        if !self.fallout.payload.is::<NeverStarted>() {
+            self.group.deliver(self.fallout);
+        }
     }
+}
+
+/// In place of a panic's payload: no thread could be started for the task.
+pub(crate) struct NeverStarted {
+    /// The system's error number.
+    pub(crate) errno: i32,
+    /// Which thread, and why not.
+    pub(crate) reason: String,
 }
 
 /// The payload of an unwinding that is a cancellation.
@@ -407,18 +418,18 @@ impl<B: Body> Cell<B> {
             Pause::Requeue => Ran::Requeue,
             Pause::Cancelled => {
                 // SAFETY: T2, `pause` left us the body.
-                unsafe { Self::abandon(task) }
+                unsafe { Self::abandon(task, Failure::Cancelled) }
             }
         }
     }
 
     /// # Safety
     /// As [`Vtable::abandon`]: the caller owns the body (T2).
-    unsafe fn abandon(task: RawTask) -> Ran {
+    unsafe fn abandon(task: RawTask, failure: Failure) -> Ran {
         // SAFETY: T2, the caller owns the body.
         unsafe { Self::drop_body(task) };
         // SAFETY: the body is gone.
-        unsafe { Self::end(task, Err(Failure::Cancelled)) }
+        unsafe { Self::end(task, Err(failure)) }
     }
 
     /// # Safety

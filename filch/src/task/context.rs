@@ -14,7 +14,7 @@
 //! X6. `below` is set only around the body of a `block_on` or a `scope`, and restored when it ends. The
 //!     task is further down on this stack, so it is there.
 //!
-//! X7. `task` and `below` are read by other threads too, for reports (`sched/runners`), so they are atomic words.
+//! X7. `task` and `below` are read by other threads too, for reports (`sched/finder`), so they are atomic words.
 //!     Only their own thread writes them. Others compare what they read, and do not follow it.
 //!
 //! Not here: what a worker is (`sched`); it is kept as an untyped pointer so that this file

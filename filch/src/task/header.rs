@@ -16,6 +16,7 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::task::Waker;
 
+use super::body::{Failure, NeverStarted, Panicked};
 use super::context::{self, Frame};
 use super::group::Group;
 use super::state::{Start, State};
@@ -87,8 +88,8 @@ pub(crate) struct Vtable {
     pub(crate) begins: Begins,
     /// Polls or calls the body; the caller owns it (T2).
     pub(crate) run: unsafe fn(RawTask) -> Ran,
-    /// Drops the body unrun and finishes as cancelled; the caller owns it (T2).
-    pub(crate) abandon: unsafe fn(RawTask) -> Ran,
+    /// Drops the body unrun and finishes with that failure; the caller owns it (T2).
+    pub(crate) abandon: unsafe fn(RawTask, Failure) -> Ran,
     /// Moves the output into `*mut Result<T, Failure>`; the caller owns it (T5).
     pub(crate) take: unsafe fn(RawTask, *mut ()),
     /// Drops an output that nobody took, giving a panic to the group; the caller owns it (T5).
@@ -308,13 +309,33 @@ impl RawTask {
             // SAFETY: T2.
             Start::Run => unsafe { (header.vtable.run)(self) },
             // SAFETY: T2.
-            _ => unsafe { (header.vtable.abandon)(self) },
+            _ => unsafe { (header.vtable.abandon)(self, Failure::Cancelled) },
         };
         drop(frame);
         let Ran::Ended(group) = ran else { return ran };
         // SAFETY: the unit of the task that has ended.
         unsafe { Group::leave(group) };
         Ran::Settled
+    }
+
+    /// Drops the body that `start` gave the caller, because no thread could be started for it.
+    ///
+    /// # Safety
+    /// As for [`RawTask::execute`], and the task is no job.
+    pub(crate) unsafe fn refuse(self, why: NeverStarted) {
+        // SAFETY: T2, the body is ours, so the task is not DONE and the cell is alive.
+        let header = unsafe { self.header() };
+        // SAFETY: X2, the task's unit keeps the group; it is given back after the frame.
+        let frame = unsafe { Frame::enter(header.group_ptr(), self.0.as_ptr(), u32::MAX) };
+        // SAFETY: not DONE.
+        let failure = Failure::Panicked(unsafe { Panicked::new(header, Box::new(why)) });
+        // SAFETY: T2.
+        let ran = unsafe { (header.vtable.abandon)(self, failure) };
+        drop(frame);
+        if let Ran::Ended(group) = ran {
+            // SAFETY: the unit of the task that has ended.
+            unsafe { Group::leave(group) };
+        }
     }
 
     /// Takes the entry of a task that has ended out of the world.

@@ -32,7 +32,7 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
-use super::body::{Panicked, is_cancellation};
+use super::body::{Failure, Panicked, is_cancellation};
 use super::context;
 use super::count::Count;
 use super::group::{Fallout, Group, guard_user_code};
@@ -256,7 +256,7 @@ impl<F: FnOnce(&Job) + Send + 'static> JobCell<F> {
 
     /// # Safety
     /// As [`Vtable::abandon`]: the caller owns the body (T2).
-    unsafe fn abandon(task: RawTask) -> Ran {
+    unsafe fn abandon(task: RawTask, _: Failure) -> Ran {
         // SAFETY: T2, the body is ours, and nobody reads it again.
         let drop = || unsafe { Self::body(task).drop_in_place() };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(drop))

@@ -18,7 +18,7 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 
-use super::body::{Failure, Outcome as Stored, unwind_with_the_group};
+use super::body::{Failure, NeverStarted, Outcome as Stored, unwind_with_the_group};
 use super::budget;
 use super::group::guard_user_code;
 use super::header::{Header, RawTask, TaskId};
@@ -309,7 +309,7 @@ impl JoinError {
     /// assert!(filch::block_on(handle.outcome()).unwrap_err().is_cancelled());
     /// ```
     pub fn is_cancelled(&self) -> bool {
-        matches!(self.failure, Failure::Cancelled)
+        matches!(self.failure, Failure::Cancelled) || self.never_started().is_some()
     }
 
     /// Whether the task panicked.
@@ -319,7 +319,7 @@ impl JoinError {
     /// assert!(handle.wait_outcome().unwrap_err().is_panic());
     /// ```
     pub fn is_panic(&self) -> bool {
-        matches!(self.failure, Failure::Panicked(_))
+        matches!(self.failure, Failure::Panicked(_)) && self.never_started().is_none()
     }
 
     /// The payload of the panic.
@@ -334,14 +334,27 @@ impl JoinError {
     /// If the task was cancelled instead.
     #[track_caller]
     pub fn into_panic(self) -> Box<dyn Any + Send + 'static> {
+        assert!(self.never_started().is_none(), "{self}; it did not panic");
         match self.failure {
             Failure::Panicked(panicked) => panicked.fallout.payload,
             Failure::Cancelled => panic!("task {} was cancelled, it did not panic", self.id),
         }
     }
 
+    /// Why the task never ran, if no thread could be started for it.
+    pub(crate) fn never_started(&self) -> Option<&NeverStarted> {
+        match &self.failure {
+            Failure::Panicked(panicked) => panicked.fallout.payload.downcast_ref(),
+            Failure::Cancelled => None,
+        }
+    }
+
     /// Continues the panic of the task here; of a cancelled task, panics with a message.
     pub(crate) fn resume(self) -> ! {
+        if self.never_started().is_some() {
+            unwind_with_the_group();
+            panic!("{self}");
+        }
         match self.failure {
             Failure::Panicked(panicked) => resume_unwind(panicked.fallout.payload),
             Failure::Cancelled => {
@@ -364,6 +377,15 @@ impl fmt::Display for JoinError {
             Failure::Cancelled => write!(f, "task {} was cancelled", self.id),
             Failure::Panicked(panicked) => {
                 let payload = &panicked.fallout.payload;
+                if let Some(NeverStarted { reason, .. }) = payload.downcast_ref() {
+                    let (name, site) = (&panicked.fallout.name, panicked.fallout.site);
+                    let name = name.as_ref().map(|name| format!(" \"{name}\"")).unwrap_or_default();
+                    let id = self.id;
+                    return write!(
+                        f,
+                        "no thread could be started for task {id}{name} spawned at {site}: {reason}"
+                    );
+                }
                 let text = payload
                     .downcast_ref::<&str>()
                     .copied()

@@ -1,5 +1,6 @@
 //! The hive: roles, posts, its life, event loops of others, crews that change.
 
+mod bounded;
 mod crews;
 mod edges;
 mod elastic;

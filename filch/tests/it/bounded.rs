@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use filch::{Builder, JoinHandle, Runtime, Shutdown, ShutdownReport, TaskState};
 
-use crate::kit::{Gate, Opener, assert_no_thread_named, eventually, receive};
+use crate::kit::{Gate, Opener, assert_no_thread_named, eventually, in_child, receive};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -288,4 +288,41 @@ fn tasks_name_the_thread_of_those_that_run() {
     eventually("it waits", || thread(waiting.id()).is_none());
     drop(opener);
     assert_eq!(handle.wait(), 7);
+}
+
+/// The only compute worker is inside of a job that awaits another one, which no worker is free to drop.
+#[test]
+fn an_abort_drops_a_queued_job_that_the_only_worker_awaits() {
+    let runtime = Builder::new()
+        .io_workers(1)
+        .compute_workers(1)
+        .compute_spares(0)
+        .thread_name("bnq")
+        .build()
+        .unwrap();
+    let (send, receives) = mpsc::channel::<JoinHandle<()>>();
+    let (started, starts) = mpsc::channel();
+    let waiter = runtime.spawn_fn(move || {
+        started.send(()).unwrap();
+        let queued = receives.recv().unwrap();
+        filch::block_on(queued.outcome()).unwrap_err().is_cancelled()
+    });
+    receive(&starts, "the worker is taken");
+    send.send(runtime.spawn_fn(|| ())).unwrap();
+    let report = end(runtime, Shutdown::Abort);
+    assert_eq!(report.unfinished.len(), 2, "{report}");
+    assert!(waiter.wait());
+    assert_no_thread_named("bnq");
+}
+
+#[test]
+fn a_process_may_exit_beside_stragglers() {
+    in_child("bounded::a_process_may_exit_beside_stragglers", &[], || {
+        for stuck in [Stuck::Blocking, Stuck::Job, Stuck::Poll, Stuck::BlockOn] {
+            let runtime = runtime("bnx");
+            let (handle, opener) = spawn_stuck(&runtime, stuck);
+            assert!(end(runtime, Shutdown::AbortFor(MS)).in_background);
+            std::mem::forget((handle, opener));
+        }
+    });
 }
