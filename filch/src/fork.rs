@@ -122,8 +122,8 @@ struct Call {
 impl Call {
     fn new(root: &Group) -> Self {
         // SAFETY: X2, the unit, given back after the frame.
-        let frame = unsafe { Frame::enter(root, std::ptr::null(), u32::MAX) };
-        Self { root, frame: Some(frame) }
+        let frame = unsafe { Frame::enter(root.as_ptr(), std::ptr::null(), u32::MAX) };
+        Self { root: root.as_ptr(), frame: Some(frame) }
     }
 }
 

@@ -455,7 +455,7 @@ impl Order {
     #[inline]
     fn birth(self, group: &Group, word: u64) -> Birth {
         Birth {
-            group: std::ptr::from_ref(group),
+            group: group.as_ptr(),
             id: context::with(|cx| cx.fresh_id()),
             meta: Meta::new(self.meta.0, self.meta.1),
             word,

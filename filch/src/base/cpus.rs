@@ -40,12 +40,14 @@ pub(crate) enum Within<'a> {
 impl Machine {
     /// Reads the calling thread's mask, and on Linux the files of `/proc` and `/sys`.
     pub(crate) fn detect() -> Self {
+        // Miri asks the real system for files of `/proc`, and has no cgroups.
+        let root = Path::new(if cfg!(miri) { "/none" } else { "/" });
         let mask = current_affinity();
         if mask.is_empty() {
             let cpus = available_parallelism().map_or(1, |n| n.get());
-            return Self::read(Path::new("/"), (0..cpus).collect());
+            return Self::read(root, (0..cpus).collect());
         }
-        Self::read(Path::new("/"), mask)
+        Self::read(root, mask)
     }
 
     /// The same for a file tree below `root`.

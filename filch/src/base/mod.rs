@@ -13,3 +13,14 @@ pub(crate) mod script;
 pub(crate) mod shim;
 pub(crate) mod sim;
 pub(crate) mod thread;
+
+/// How often a test does something that it does `times`: less under Miri, which runs it some thousand times slower.
+#[cfg(all(test, not(loom)))]
+pub(crate) const fn repeated(times: usize) -> usize {
+    match times {
+        _ if !cfg!(miri) => times,
+        0..20 => times,
+        20..1000 => times.div_ceil(10),
+        _ => times.div_ceil(200),
+    }
+}

@@ -245,7 +245,7 @@ impl Thread {
     }
 }
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
 mod os {
     use std::io;
 
@@ -401,7 +401,7 @@ mod os {
     }
 }
 
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[cfg(any(not(any(target_os = "linux", target_os = "android")), miri))]
 mod os {
     use std::io;
 

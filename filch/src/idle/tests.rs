@@ -277,6 +277,7 @@ fn worker_number_may_be_used_again_after_its_worker_has_left() {
 
 #[test]
 #[should_panic(expected = "at most 65535 workers")]
+#[cfg_attr(miri, ignore = "makes a million workers")]
 fn worker_beyond_the_counters_is_refused() {
     let _ = lane_of(super::MAX_WORKERS + 1);
 }
@@ -522,7 +523,7 @@ impl Hive {
 #[test]
 fn small_scheduler_runs_every_item_and_stops_with_all_counters_at_zero() {
     const WORKERS: u32 = 4;
-    const ROUNDS: usize = 200;
+    const ROUNDS: usize = crate::base::repeated(200);
     const DEPTH: u32 = 5;
     let hive = Arc::new(Hive {
         idle: lane_of(WORKERS),

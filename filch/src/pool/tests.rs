@@ -8,6 +8,7 @@ use std::thread;
 
 use super::class::{CAPACITY, CLASSES, Class, trim_floor};
 use super::{Cache, CellLayout, Pool, PoolStats};
+use crate::base::repeated;
 
 mod random;
 
@@ -197,7 +198,7 @@ fn a_visit_sees_each_published_cell_once() {
 fn a_visitor_may_free_what_it_visits() {
     for closed in [false, true] {
         let pool = Pool::new();
-        for state in 1..=5000 {
+        for state in 1..=repeated(5000) as u64 {
             publish(pool.alloc(SMALL), state);
             publish(pool.alloc(HUGE), state);
         }
@@ -209,7 +210,7 @@ fn a_visitor_may_free_what_it_visits() {
             count += 1;
             free(cell);
         });
-        assert_eq!(count, 10_000);
+        assert_eq!(count, 2 * repeated(5000));
         pool.close();
         assert_eq!(pool.stats(), NOTHING);
     }
@@ -362,7 +363,7 @@ fn cells_freed_elsewhere_all_return() {
             let cache = (side % 2 == 0).then(|| Cache::new(Arc::clone(&pool)));
             let pool = Arc::clone(&pool);
             scope.spawn(move || {
-                for round in 0..20_000_u64 {
+                for round in 0..repeated(20_000) as u64 {
                     let layout = CellLayout::new([64, 200, 256, 4000][round as usize % 4], 16);
                     let cell = match &cache {
                         Some(cache) => cache.alloc(layout),
@@ -408,7 +409,7 @@ fn take_apart(cell: NonNull<u8>, cache: Option<&Cache>) {
 
 #[test]
 fn the_last_straggler_on_another_thread_frees_the_pool() {
-    for _ in 0..200 {
+    for _ in 0..repeated(200) {
         let pool = Pool::new();
         let weak = Arc::downgrade(&pool);
         let cells: Vec<_> = (0..4).map(|_| Owned(pool.alloc(SMALL))).collect();

@@ -20,8 +20,10 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::mem::take;
 use std::panic::Location;
+use std::ptr;
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 
@@ -108,6 +110,9 @@ pub(crate) struct Group {
     parent: Option<GroupRef>,
     on_panic: OnPanic,
     /// Set once, under the lock of `members`; read by spawns.
+    /// The pointer that the `Arc` gave: a reference to the group may not be used for the counts beside it. Written
+    /// once, by `with`.
+    me: Cell<*const Self>,
     cancelled: AtomicBool,
     waiter: Mutex<Option<Waker>>,
     sink: Mutex<Sink>,
@@ -202,6 +207,7 @@ impl Group {
             on_panic,
             cancelled: AtomicBool::new(false),
             waiter: Mutex::new(None),
+            me: Cell::new(ptr::null()),
             sink: Mutex::new(Sink::Open(None)),
             members,
         });
@@ -209,13 +215,20 @@ impl Group {
         std::mem::forget(group.clone());
         group
     }
+        group.me.set(Arc::as_ptr(&group));
 
     /// A reference to the group that this is.
     pub(crate) fn to_ref(&self) -> GroupRef {
         // SAFETY: groups live in an `Arc` (the constructors are private).
-        unsafe { Arc::increment_strong_count(self) };
+        unsafe { Arc::increment_strong_count(self.as_ptr()) };
         // SAFETY: the reference just made.
-        unsafe { Arc::from_raw(self) }
+        unsafe { Arc::from_raw(self.as_ptr()) }
+    }
+
+    /// A pointer to the group that a reference to it can be made from.
+    #[inline]
+    pub(crate) fn as_ptr(&self) -> *const Self {
+        self.me.get()
     }
 
     pub(crate) fn home(&self) -> Home {
@@ -279,8 +292,9 @@ impl Group {
     /// The caller runs a task of this group next, on a worker thread.
     #[inline]
     pub(crate) unsafe fn open_ledger(group: *const Self) {
-        // SAFETY: G1, by the unit of the task.
-        let count: *const Count = &*unsafe { &*group }.count;
+        // By the pointer of the group, to which `settle` returns.
+        let count: *const Count =
+            group.wrapping_byte_add(std::mem::offset_of!(Group, count)).cast();
         let current = context::with(|cx| cx.ledger.count());
         if current != count {
             Self::settle();

@@ -134,7 +134,7 @@ pub(crate) struct Header {
 const _: () = assert!(size_of::<Header>() <= 64);
 
 /// Where a task was spawned, and its name if it has one: a tagged pointer.
-pub(crate) struct Meta(usize);
+pub(crate) struct Meta(*const ());
 
 struct Named {
     site: &'static Location<'static>,
@@ -146,41 +146,45 @@ const NAMED: usize = 1;
 impl Meta {
     pub(crate) fn new(site: &'static Location<'static>, name: Option<Cow<'static, str>>) -> Self {
         match name {
-            None => Self(std::ptr::from_ref(site).expose_provenance()),
+            None => Self(std::ptr::from_ref(site).cast()),
             Some(name) => {
                 let named = Box::into_raw(Box::new(Named { site, name }));
-                Self(named.expose_provenance() | NAMED)
+                Self(named.map_addr(|address| address | NAMED).cast())
             }
         }
     }
 
     fn named(&self) -> Option<&Named> {
-        if self.0 & NAMED == 0 {
+    fn is_named(&self) -> bool {
+        self.0.addr() & NAMED != 0
+    }
+
+    /// What `new` has boxed. The tag is set.
+    fn boxed(&self) -> *mut Named {
+        self.0.map_addr(|address| address & !NAMED).cast_mut().cast()
+    }
+
+        if !self.is_named() {
             return None;
         }
-        let named: *const Named = std::ptr::with_exposed_provenance(self.0 & !NAMED);
         // SAFETY: `new` made it from a box that lives as long as this value.
-        Some(unsafe { &*named })
+        Some(unsafe { &*self.boxed() })
     }
 
     fn site(&self) -> &'static Location<'static> {
         match self.named() {
             Some(named) => named.site,
-            None => {
-                let site: *const Location<'static> = std::ptr::with_exposed_provenance(self.0);
-                // SAFETY: `new` made it from a `&'static Location`.
-                unsafe { &*site }
-            }
+            // SAFETY: `new` made it from a `&'static Location`.
+            None => unsafe { &*self.0.cast() },
         }
     }
 }
 
 impl Drop for Meta {
     fn drop(&mut self) {
-        if self.0 & NAMED != 0 {
-            let named: *mut Named = std::ptr::with_exposed_provenance_mut(self.0 & !NAMED);
+        if self.is_named() {
             // SAFETY: `new` made it from a box, and this value is dropped once.
-            drop(unsafe { Box::from_raw(named) });
+            drop(unsafe { Box::from_raw(self.boxed()) });
         }
     }
 }
