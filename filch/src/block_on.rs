@@ -14,6 +14,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::base::process::FORKED;
 use crate::sched::blocking::{Sleeper, wait_for_group};
 use crate::sched::worker::Worker;
 use crate::spawn;
@@ -75,6 +76,7 @@ pub(crate) fn in_group<T>(
     tracking: Tracking,
     body: impl FnOnce(&GroupRef) -> T,
 ) -> T {
+    parent.home().process.check();
     let Some(group) = Group::inside(parent, OnPanic::Continue, tracking) else {
         panic!("the runtime has shut down");
     };
@@ -85,6 +87,9 @@ pub(crate) fn in_group<T>(
         let _frame = unsafe { Frame::enter(Arc::as_ptr(&group), ptr::null(), u32::MAX) };
         catch_unwind(AssertUnwindSafe(|| body(&group)))
     };
+    if parent.home().process.is_parent() {
+        return end_in_child(result);
+    }
     // E1 of `scope`: nothing may unwind past children that borrow from this stack.
     let abort = AbortOnUnwind;
     // SAFETY: the group's first unit, given up once.
@@ -109,6 +114,18 @@ pub(crate) fn in_group<T>(
     }
 }
 
+/// The body has forked, and this is the child: the group is the parent's to wait for. What its members borrow from
+/// this stack is safe, since none of them runs here.
+#[cold]
+#[track_caller]
+fn end_in_child<T>(result: std::thread::Result<T>) -> T {
+    context::with(|cx| cx.waits.set(cx.waits.get() - 1));
+    match result {
+        Ok(_) => panic!("{FORKED}"),
+        Err(payload) => resume_unwind(payload),
+    }
+}
+
 /// Ends the process when dropped: for stretches in which nothing may unwind.
 pub(crate) struct AbortOnUnwind;
 
@@ -127,6 +144,7 @@ pub(crate) fn run_here<F: Future>(future: F) -> F::Output {
         if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
             return value;
         }
+        context::check_process();
         sleeper.sleep();
     }
 }

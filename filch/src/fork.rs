@@ -100,6 +100,7 @@ pub(crate) fn on_worker<R: Send>(f: impl FnOnce() -> R + Send) -> R {
 #[inline(never)]
 fn lent<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     let shared = spawn::current(|shared, group, member| {
+        shared.process().check();
         if member == Member::No && !(shared.phase() == Phase::Open && group.try_enter()) {
             panic!("the runtime has shut down");
         }

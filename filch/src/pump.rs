@@ -106,7 +106,10 @@ impl Pump {
     /// ```
     pub fn run(&mut self, budget: Duration) -> Pumped {
         match &mut self.main {
-            Some(main) => main.run(budget),
+            Some(main) => {
+                self.handle.arc();
+                main.run(budget)
+            }
             None => Pumped::Stopped,
         }
     }
@@ -138,7 +141,10 @@ impl Pump {
     /// If `f` does. After [`Pumped::Stopped`] a spawn is refused as in every runtime that has ended.
     pub fn enter<R>(&mut self, f: impl FnOnce() -> R) -> R {
         match &mut self.main {
-            Some(main) => main.enter(f),
+            Some(main) => {
+                self.handle.arc();
+                main.enter(f)
+            }
             None => f(),
         }
     }
@@ -180,6 +186,10 @@ impl Pump {
 
     fn end(&mut self, how: Shutdown) -> ShutdownReport {
         let Some(main) = self.main.take() else { return ShutdownReport::default() };
+        if main.is_of_parent() {
+            std::mem::forget(main);
+            return ShutdownReport::default();
+        }
         self.handle.request_shutdown(how);
         main.finish()
     }

@@ -36,6 +36,12 @@ use crate::task::join::JoinHandle;
 ///
 /// # Panics
 /// Dropping a runtime inside one of its own tasks panics: it would wait for itself.
+///
+/// # Forked processes
+/// A child that `fork()` made has none of the runtime's threads. There, spawning, waiting, `block_on` and the
+/// methods of handles panic, I/O ends with an error, wakers do nothing, and a dropped runtime leaks. The child may build
+/// a runtime of its own; the default runtime starts there unless it had started before the fork. A task that
+/// forks must end the child, or `exec`, before it returns or awaits: otherwise the child ends with status 101.
 pub struct Runtime {
     handle: Handle,
     state: State,
@@ -158,6 +164,7 @@ impl Runtime {
     /// Inside one of the runtime's own tasks.
     #[track_caller]
     pub fn shutdown(mut self, how: Shutdown) -> ShutdownReport {
+        self.handle.arc();
         self.refuse_from_inside();
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Waiting => self.handle.0.end_unrun(how),
@@ -168,6 +175,7 @@ impl Runtime {
     /// Leaves the end to the caller.
     #[track_caller]
     pub(crate) fn into_shared(mut self) -> Arc<Shared> {
+        self.handle.arc();
         self.refuse_from_inside();
         self.state = State::Ended;
         self.handle.0.clone()
@@ -198,6 +206,10 @@ impl Drop for Runtime {
         if self.state == State::Ended {
             return;
         }
+        if self.handle.0.process().is_parent() {
+            // It is the parent's to end. Kept for good, because its parts would have to be ended one by one.
+            return std::mem::forget(self.handle.clone());
+        }
         if std::thread::panicking() {
             let group = context::with(|cx| cx.group.get());
             if !group.is_null() {
@@ -227,11 +239,19 @@ impl fmt::Debug for Handle {
 }
 
 impl Handle {
+    /// What all threads of the runtime share, for use.
+    ///
+    /// # Panics
+    /// In a child that was forked from the process of the runtime.
+    #[track_caller]
     pub(crate) fn shared(&self) -> &Shared {
-        &self.0
+        self.arc()
     }
 
+    /// As `shared`.
+    #[track_caller]
     pub(crate) fn arc(&self) -> &Arc<Shared> {
+        self.0.process().check();
         &self.0
     }
 
@@ -368,7 +388,7 @@ impl Handle {
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     pub fn tasks(&self) -> Vec<TaskInfo> {
-        self.0.tasks()
+        self.shared().tasks()
     }
 
     /// What the workers did, and what waits, at this moment.
@@ -382,7 +402,7 @@ impl Handle {
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        let shared = &self.0;
+        let shared = self.shared();
         let lanes = shared.lanes.iter().map(|lane| {
             let counts = lane.idle.counts();
             LaneSnapshot {
@@ -425,7 +445,8 @@ impl Handle {
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     pub fn describe(&self) -> Description {
-        let Refusals { first: refusals, more: more_refusals } = lock(&self.0.refusals).clone();
+        let shared = self.shared();
+        let Refusals { first: refusals, more: more_refusals } = lock(&shared.refusals).clone();
         Description {
             config: self.0.config.clone(),
             barrier: format!("{:?}", barrier::mode()).to_lowercase(),

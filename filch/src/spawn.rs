@@ -612,6 +612,7 @@ pub(crate) fn alloc(shared: &Shared, worker: Option<&Worker>, layout: CellLayout
     match worker {
         Some(worker) => worker.cache().alloc(layout),
         None => {
+            shared.process().check();
             if shared.is_asleep() {
                 // And the coarse clock with it.
                 shared.tell_time();

@@ -7,6 +7,7 @@ pub(crate) mod cpus;
 pub(crate) mod parker;
 #[cfg(not(loom))]
 pub(crate) mod prefetch;
+pub(crate) mod process;
 pub(crate) mod rng;
 #[cfg_attr(loom, expect(dead_code, reason = "the scheduler is not modelled"))]
 pub(crate) mod script;

@@ -33,6 +33,7 @@ use super::request::Request;
 use super::slots::{Completion, Dispose, Key, Late, Next, Polled};
 use super::uring::{Mode, Uring};
 use super::waiters::{WaitId, Waiter};
+use crate::base::process::{FORKED, Process};
 use crate::base::shim::{AtomicBool, AtomicUsize, OnceLock, Ordering};
 use crate::base::sim;
 
@@ -61,6 +62,9 @@ pub(crate) struct Engine {
     /// Whose turn it is (G2).
     turn: AtomicUsize,
     hooks: Hooks,
+    /// The one whose threads drive it. A forked child shares the descriptors of its parent's drivers and not the
+    /// memory of the rings, so it touches neither.
+    process: Process,
 }
 
 /// What the drivers are made of, and what was refused before.
@@ -141,7 +145,8 @@ impl Engine {
         let (found, turn) = (OnceLock::new(), AtomicUsize::new(0));
         let manned = (0..regular).map(|_| AtomicBool::new(false)).collect();
         let moves = RwLock::new(());
-        Arc::new(Self { drivers, regular, manned, moves, chain, found, turn, hooks })
+        let process = Process::this();
+        Arc::new(Self { drivers, regular, manned, moves, chain, found, turn, hooks, process })
     }
 
     /// A worker looks after this driver from now on.
@@ -260,6 +265,12 @@ impl Engine {
         (self.hooks.here)(self)
     }
 
+    /// # Errors
+    /// In a child that was forked from the process of the runtime.
+    fn refuse_in_child(&self) -> io::Result<()> {
+        if self.process.is_parent() { Err(io::Error::other(FORKED)) } else { Ok(()) }
+    }
+
     /// Whether the calling thread owns the driver.
     fn caller(&self, driver: usize) -> Caller {
         if self.here() == Some(driver) { Caller::Owner } else { Caller::Other }
@@ -284,6 +295,7 @@ impl Engine {
         &self,
         mut start: impl FnMut(&Arc<Driver>, Caller, Kind) -> Result<T, Refused>,
     ) -> io::Result<(usize, T)> {
+        self.refuse_in_child()?;
         let kind = self.find()?.kind;
         if let Some(own) = self.here() {
             if let Some(main) = self.main(own)
@@ -405,45 +417,68 @@ impl Engine {
     }
 
     pub(crate) fn poll(&self, ticket: Ticket, waker: &Waker) -> Polled {
+        self.process.check();
         self.drivers[ticket.driver as usize].poll(ticket.key, waker)
     }
 
     pub(crate) fn poll_stream(&self, ticket: Ticket, who: Waiter<'_>) -> Next {
+        self.process.check();
         self.drivers[ticket.driver as usize].poll_stream(ticket.key, who)
     }
 
     /// Who waited for the next of a stream does not any more.
     pub(crate) fn give_up(&self, ticket: Ticket, id: WaitId) {
+        if self.process.is_parent() {
+            return;
+        }
         self.drivers[ticket.driver as usize].give_up(ticket.key, id);
     }
 
     /// Wakes all who wait for the next of a stream.
     pub(crate) fn wake_stream(&self, ticket: Ticket) {
+        if self.process.is_parent() {
+            return;
+        }
         self.drivers[ticket.driver as usize].wake_stream(ticket.key);
     }
 
     pub(crate) fn cancel(&self, ticket: Ticket) {
+        if self.process.is_parent() {
+            return;
+        }
         let driver = ticket.driver as usize;
         self.drivers[driver].cancel(self.caller(driver), ticket.key);
     }
 
     pub(crate) fn stop_stream(&self, ticket: Ticket) {
+        if self.process.is_parent() {
+            return;
+        }
         let driver = ticket.driver as usize;
         self.drivers[driver].stop_stream(self.caller(driver), ticket.key);
     }
 
     pub(crate) fn abandon(&self, ticket: Ticket, late: Box<dyn Late>, cancel: Cancel) {
+        if self.process.is_parent() {
+            std::mem::forget(late);
+            return;
+        }
         let driver = ticket.driver as usize;
         self.drivers[driver].abandon(self.caller(driver), ticket.key, late, cancel);
     }
 
     pub(crate) fn abandon_stream(&self, ticket: Ticket, dispose: Arc<dyn Dispose>) {
+        if self.process.is_parent() {
+            std::mem::forget(dispose);
+            return;
+        }
         let driver = ticket.driver as usize;
         self.drivers[driver].abandon_stream(self.caller(driver), ticket.key, dispose);
     }
 
     /// Registers a descriptor for readiness with a regular driver: this thread's, or in turn.
     pub(crate) fn register(&self, fd: RawFd) -> io::Result<Source> {
+        self.refuse_in_child()?;
         let readiness = Arc::new(Readiness::new());
         let own = self.here().filter(|&own| own < self.regular);
         let own = own.map(|own| self.main(own).unwrap_or(own));
@@ -476,6 +511,9 @@ impl Engine {
 
     /// Forgets a descriptor, which is still open.
     pub(crate) fn unregister(&self, fd: RawFd, source: &Source) {
+        if self.process.is_parent() {
+            return;
+        }
         let _stays = self.moves.read().unwrap_or_else(PoisonError::into_inner);
         if let Some((driver, key)) = source.readiness.place() {
             self.drivers[driver].remove_source(fd, SourceKey(key));

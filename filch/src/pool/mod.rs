@@ -40,6 +40,7 @@ use std::sync::{Arc, PoisonError};
 
 use crossbeam_utils::CachePadded;
 
+use crate::base::process::Process;
 use crate::base::shim::{Mutex, MutexGuard};
 use crate::base::sim;
 pub(crate) use cache::Cache;
@@ -57,6 +58,8 @@ pub(crate) struct Pool {
     /// By class, the dedicated one last.
     depots: Box<[CachePadded<Mutex<Depot>>]>,
     shards: [Arc<Shard>; SHARDS],
+    /// The one whose threads use it.
+    process: Process,
 }
 
 /// Racks for threads without a cache; `None` once the pool is closed.
@@ -98,6 +101,7 @@ impl Pool {
         Arc::new(Self {
             depots: Class::all().map(depot).collect(),
             shards: std::array::from_fn(|_| shard()),
+            process: Process::this(),
         })
     }
 
@@ -173,9 +177,22 @@ impl Pool {
         }
     }
 
+    /// The process in which the pool of a cell was made.
+    ///
+    /// # Safety
+    /// `cell` was allocated from some pool and not freed, and has the provenance it was given.
+    pub(crate) unsafe fn process_of(cell: NonNull<u8>) -> Process {
+        // SAFETY: by contract the cell is in use, so its chunk lives.
+        unsafe { chunk::ChunkPtr::of(cell) }.fixed().pool.process
+    }
+
     fn free_foreign(cell: FreeCell) {
         let chunk = cell.chunk();
         let fixed = chunk.fixed();
+        if fixed.pool.process.is_parent() {
+            // A thread of the parent may have held a lock.
+            return;
+        }
         let class = fixed.class;
         if class == Class::DEDICATED {
             return Self::put_claimed(class, Magazine::of(cell));

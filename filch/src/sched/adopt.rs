@@ -103,6 +103,10 @@ impl Drop for Guest {
     fn drop(&mut self) {
         let Some(worker) = self.worker.take() else { return };
         let (shared, slot) = (worker.shared().clone(), worker.index());
+        if shared.process().is_parent() {
+            // Its slot is the parent's.
+            return std::mem::forget(worker);
+        }
         let left = !worker.slot().deque.is_empty();
         let ripeness = Some(worker.leave());
         if left {

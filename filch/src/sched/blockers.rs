@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use super::shared::{Phase, Shared, lock};
 use crate::base::parker::Parker;
+use crate::base::process;
 use crate::base::shim::Mutex;
 use crate::base::sim;
 use crate::task::header::RawTask;
@@ -212,7 +213,13 @@ impl Shared {
         let parker = Arc::new(Parker::new());
         loop {
             match self.blockers.next(self, number, &parker) {
-                Next::Run(task) => self.run_blocking(task, Ending::Run),
+                Next::Run(task) => {
+                    self.run_blocking(task, Ending::Run);
+                    if self.process().is_parent() {
+                        // W3 of `forked`.
+                        process::end_worker_of_parent();
+                    }
+                }
                 Next::Idle if self.idles(number, &parker) => {}
                 Next::Idle | Next::Go => return,
             }

@@ -196,6 +196,7 @@ pub(crate) fn wait_for_group(group: &GroupRef) {
             break;
         }
     }
+    group.home().process.check();
     wait_while(|waker| group.set_waiter(waker));
 }
 
@@ -319,6 +320,8 @@ pub(crate) fn claim_and_run(task: RawTask) -> bool {
     if header.vtable.kind != Kind::Job {
         return false;
     }
+    // SAFETY: by the caller's promise.
+    unsafe { task.check_process() };
     match header.state.claim() {
         None => return false,
         // SAFETY: the claim gave us the body.

@@ -29,6 +29,7 @@
 //! | `watch` | who adds sources to an event core? |
 //! | `poll` | how does a worker wait for descriptors of the program's? |
 //! | `slices` | who goes first while both lanes want the same cores? |
+//! | `forked` | what may a forked child do with it? |
 //! | `shutdown` | how does a runtime end, and who holds it up? |
 
 pub(crate) mod adopt;
@@ -37,6 +38,7 @@ pub(crate) mod blocking;
 pub(crate) mod core;
 pub(crate) mod crew;
 pub(crate) mod drive;
+pub(crate) mod forked;
 pub(crate) mod forks;
 pub(crate) mod grow;
 pub(crate) mod leave;

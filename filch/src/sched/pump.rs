@@ -111,6 +111,11 @@ pub(crate) struct Main {
 }
 
 impl Main {
+    /// Whether this is a child that was forked from the process of the runtime.
+    pub(crate) fn is_of_parent(&self) -> bool {
+        self.worker.shared().process().is_parent()
+    }
+
     /// Starts a runtime whose main worker is pumped by this thread.
     pub(crate) fn start(shared: &Arc<Shared>, callback: Callback) -> Result<Self, BuildError> {
         let bell = Arc::new(Bell { callback, bed: Parker::new() });
@@ -212,7 +217,10 @@ impl Worker {
     /// Whether the call's budget is spent.
     #[inline]
     pub(super) fn frame_is_over(&self) -> bool {
-        self.frame_end.get().is_some_and(|end| self.shared().clock.now() >= end)
+        self.frame_end.get().is_some_and(|end| {
+            self.end_in_child();
+            self.shared().clock.now() >= end
+        })
     }
 
     /// Falls asleep for the time between two calls (U1, U3).

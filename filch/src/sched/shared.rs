@@ -31,6 +31,7 @@ use super::sentry::Sentry;
 use super::slices::Slices;
 use super::timers::Wheels;
 use crate::base::parker::Parker;
+use crate::base::process::Process;
 use crate::base::rng::{self, Rng};
 use crate::base::script::ScriptedRng;
 use crate::base::shim::{
@@ -218,6 +219,7 @@ impl Shared {
                 shared: me.as_ptr().cast(),
                 schedule: schedule::from_anywhere,
                 begin: schedule::begin_from_anywhere,
+                process: Process::this(),
             };
             let engine =
                 drive::make_engine(&config, &lanes[0], cores.as_ref(), me.clone(), offload);
@@ -264,6 +266,12 @@ impl Shared {
         unsafe { Arc::increment_strong_count(shared) };
         // SAFETY: the reference just made.
         unsafe { Arc::from_raw(shared) }
+    }
+
+    /// The process whose threads it has.
+    #[inline]
+    pub(crate) fn process(&self) -> Process {
+        self.root.home().process
     }
 
     /// Moves a detached task to the runtime's own group, unless it is there.

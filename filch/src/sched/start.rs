@@ -7,6 +7,7 @@
 use std::io;
 use std::sync::Arc;
 
+use super::forked;
 use super::roster::{AttachError, NewWorker, WorkerId};
 use super::sentry;
 use super::shared::{Lane, Parts, Phase, Shared, Slot, lock};
@@ -53,6 +54,7 @@ impl Drop for Missing {
 /// Makes a runtime and starts its threads.
 pub(crate) fn start(parts: Parts) -> Result<Arc<Shared>, BuildError> {
     barrier::init();
+    forked::notice_forks();
     let shared = Shared::new(parts);
     shared.check_backend()?;
     shared.follow_clock();

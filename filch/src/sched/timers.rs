@@ -201,6 +201,7 @@ impl Shared {
         mut waker: Waker,
         preference: Preference,
     ) -> Option<Poll<()>> {
+        self.process().check();
         let deadline = self.wheels.deadline(at);
         loop {
             let place = match preference {

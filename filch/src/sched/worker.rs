@@ -121,7 +121,7 @@ pub(crate) struct Worker {
     pub(super) departure: Cell<Departure>,
     /// How long it stays (`grow`).
     pub(super) term: Term,
-    /// When a pump's call should end (`pump`).
+    /// When a pump's call should end (`pump`), or in a forked child, that there is no next step (`forked`).
     pub(super) frame_end: Cell<Option<Instant>>,
 }
 
@@ -334,6 +334,9 @@ impl Worker {
 
     /// All of a step but its sleep.
     pub(super) fn serve(&self) -> Served {
+        if self.frame_end.get().is_some() {
+            self.end_in_child();
+        }
         if self.see_phase() == Flow::Stop {
             return Served::Stop;
         }

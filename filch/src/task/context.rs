@@ -197,6 +197,33 @@ pub(crate) fn owner() -> *const Header {
     with(|cx| if cx.task.get().is_null() { cx.below.get() } else { cx.task.get() })
 }
 
+/// Refuses to wait for what belongs to the current group.
+///
+/// # Panics
+/// In a child that was forked from the process of its runtime.
+#[track_caller]
+pub(crate) fn check_process() {
+    let group = with(|cx| cx.group.get());
+    // SAFETY: X2, whoever set it keeps the group.
+    if let Some(group) = unsafe { group.as_ref() } {
+        group.home().process.check();
+    }
+}
+
+/// Has this thread, the one that a forked child has, be no worker any more; returns the worker that it was. What
+/// units its ledgers hold are the parent's. Does what a signal handler may do.
+#[cfg(not(loom))]
+pub(crate) fn forget_worker() -> *const () {
+    let forget = |cx: &Context| {
+        cx.deque.set(ptr::null());
+        cx.cache.set(ptr::null());
+        cx.ledger.forget();
+        cx.tree.forget();
+        cx.worker.replace(ptr::null())
+    };
+    CONTEXT.try_with(forget).unwrap_or(ptr::null())
+}
+
 /// Sets whom a stretch without a task belongs to, until dropped (X6).
 #[must_use]
 pub(crate) struct Below(*const Header);

@@ -34,6 +34,7 @@ use super::count::Count;
 use super::header::{Header, Kind, RawTask, TaskId, TaskRef};
 use super::job;
 use super::waker::{cancel_queued, cancel_task};
+use crate::base::process::Process;
 use crate::base::shim::{AtomicBool, Mutex, MutexGuard, Ordering};
 
 /// The payload of a panic.
@@ -66,6 +67,8 @@ pub(crate) struct Home {
     pub(crate) schedule: unsafe fn(*const (), RawTask),
     /// As `schedule`, of a job that waited: lets it be claimed before it wakes anybody (T11).
     pub(crate) begin: unsafe fn(*const (), RawTask),
+    /// The one whose threads the runtime has.
+    pub(crate) process: Process,
 }
 
 impl Home {
@@ -107,12 +110,12 @@ pub(crate) type GroupRef = Arc<Group>;
 pub(crate) struct Group {
     count: CachePadded<Count>,
     home: Home,
-    parent: Option<GroupRef>,
-    on_panic: OnPanic,
-    /// Set once, under the lock of `members`; read by spawns.
     /// The pointer that the `Arc` gave: a reference to the group may not be used for the counts beside it. Written
     /// once, by `with`.
     me: Cell<*const Self>,
+    parent: Option<GroupRef>,
+    on_panic: OnPanic,
+    /// Set once, under the lock of `members`; read by spawns.
     cancelled: AtomicBool,
     waiter: Mutex<Option<Waker>>,
     sink: Mutex<Sink>,
@@ -157,7 +160,8 @@ impl Group {
         unsafe fn never(_: *const (), _: RawTask) {
             unreachable!("a task of no runtime is never queued");
         }
-        let home = Home { shared: std::ptr::null(), schedule: never, begin: never };
+        let process = Process::this();
+        let home = Home { shared: std::ptr::null(), schedule: never, begin: never, process };
         Self::root(home, Arc::new(drop))
     }
 
@@ -203,19 +207,19 @@ impl Group {
         let group = Arc::new(Self {
             count: CachePadded::new(Count::new()),
             home,
+            me: Cell::new(ptr::null()),
             parent,
             on_panic,
             cancelled: AtomicBool::new(false),
             waiter: Mutex::new(None),
-            me: Cell::new(ptr::null()),
             sink: Mutex::new(Sink::Open(None)),
             members,
         });
+        group.me.set(Arc::as_ptr(&group));
         // G1: the count's own reference, dropped by `announce`.
         std::mem::forget(group.clone());
         group
     }
-        group.me.set(Arc::as_ptr(&group));
 
     /// A reference to the group that this is.
     pub(crate) fn to_ref(&self) -> GroupRef {

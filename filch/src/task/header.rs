@@ -19,6 +19,7 @@ use std::task::Waker;
 use super::context::{self, Frame};
 use super::group::Group;
 use super::state::{Start, State};
+use crate::base::process;
 use crate::base::shim::{AtomicPtr, Ordering, UnsafeCell};
 use crate::pool::Pool;
 use crate::queue::mailbox::Linked;
@@ -154,7 +155,6 @@ impl Meta {
         }
     }
 
-    fn named(&self) -> Option<&Named> {
     fn is_named(&self) -> bool {
         self.0.addr() & NAMED != 0
     }
@@ -164,6 +164,7 @@ impl Meta {
         self.0.map_addr(|address| address & !NAMED).cast_mut().cast()
     }
 
+    fn named(&self) -> Option<&Named> {
         if !self.is_named() {
             return None;
         }
@@ -295,6 +296,22 @@ impl RawTask {
     pub(crate) unsafe fn header<'a>(self) -> &'a Header {
         // SAFETY: by the caller's promise.
         unsafe { self.0.as_ref() }
+    }
+
+    /// Refuses to wait for a task that will not end here.
+    ///
+    /// # Safety
+    /// The cell is alive.
+    ///
+    /// # Panics
+    /// In a child that was forked from the process of the task's runtime.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) unsafe fn check_process(self) {
+        if process::was_forked() {
+            // SAFETY: a header is the start of a cell of the pool (H1), which is alive.
+            unsafe { Pool::process_of(self.0.cast()) }.check();
+        }
     }
 
     /// Runs or drops the body that `start` gave the caller, as the group's member.

@@ -191,6 +191,8 @@ impl<T> JoinHandle<T> {
         if state.is_done() {
             return false;
         }
+        // SAFETY: J1, the reference keeps the cell alive.
+        unsafe { self.raw().check_process() };
         if state.has_waiter() {
             let same = header.waiter.with(|slot| {
                 // SAFETY: T6, while WAITER is set the slot is only read.

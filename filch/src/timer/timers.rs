@@ -37,6 +37,7 @@ use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 
 use super::wheel::{Inserted, Linked, NEVER, Node, Popped, Wheel};
+use crate::base::process::Process;
 use crate::base::shim::{
     AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, UnsafeCell,
 };
@@ -63,6 +64,7 @@ pub(crate) struct Timers {
     /// N7.
     len: AtomicUsize,
     wheel: Mutex<Shelf>,
+    process: Process,
 }
 
 /// What is under the lock.
@@ -189,7 +191,12 @@ impl Batch {
 impl Timers {
     pub(crate) fn new() -> Self {
         let shelf = Shelf { wheel: Wheel::new(), intake: Intake::Open };
-        Self { nearest: AtomicU64::new(NEVER), len: AtomicUsize::new(0), wheel: Mutex::new(shelf) }
+        Self {
+            nearest: AtomicU64::new(NEVER),
+            len: AtomicUsize::new(0),
+            wheel: Mutex::new(shelf),
+            process: Process::this(),
+        }
     }
 
     /// How many timers are in the wheel (N7).
@@ -364,6 +371,7 @@ impl Timer {
     }
 
     fn change_waker(self: Pin<&mut Self>, mut waker: Waker) -> Polled {
+        self.home().process.check();
         let shelf = self.home().lock();
         let state = self.entry.state();
         if state == LINKED {
@@ -440,7 +448,8 @@ impl Timer {
     }
 
     fn take_out(&mut self) -> Option<Waker> {
-        if self.entry.state() == LINKED {
+        // In a forked child a thread of the parent may have held the lock, and nobody looks at the wheel.
+        if self.entry.state() == LINKED && !self.home().process.is_parent() {
             let mut shelf = self.home().lock();
             if self.entry.state() == LINKED {
                 let entry = NonNull::from(&self.entry);
