@@ -245,6 +245,16 @@ fn graph_runs_its_nodes_in_order_again_and_again() {
 }
 
 #[test]
+fn closure_of_a_node_is_aligned_though_it_has_no_bytes() {
+    #[repr(align(64))]
+    struct Aligned;
+    let aligned = Aligned;
+    let mut graph = Graph::new();
+    let at = graph.node("at", move || std::hint::black_box(&raw const aligned).addr());
+    assert_eq!(graph.run().take(at) % 64, 0);
+}
+
+#[test]
 fn abort_drops_tasks_that_wait_and_jobs_that_never_ran() {
     let runtime = runtime(1);
     let drops = Drops::default();

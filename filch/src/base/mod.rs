@@ -20,8 +20,7 @@ pub(crate) mod thread;
 pub(crate) const fn repeated(times: usize) -> usize {
     match times {
         _ if !cfg!(miri) => times,
-        0..20 => times,
-        20..1000 => times.div_ceil(10),
-        _ => times.div_ceil(200),
+        0..1000 => times.div_ceil(10),
+        _ => times.div_ceil(1000),
     }
 }

@@ -54,6 +54,7 @@ fn live(pool: &Pool) -> Vec<u64> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes thousands of cells")]
 fn every_layout_fits_its_class_and_wastes_little() {
     for align in (0..8).map(|shift| 1 << shift) {
         for bytes in 1..=4096_usize {
@@ -126,6 +127,7 @@ fn one_task_touches_one_chunk_and_few_cells() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes thousands of cells")]
 fn a_flushed_cache_leaves_no_cell_outside() {
     let pool = Pool::new();
     let cache = Cache::new(Arc::clone(&pool));
@@ -167,6 +169,7 @@ fn a_dedicated_cell_takes_its_memory_with_it() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes thousands of cells")]
 fn a_visit_sees_each_published_cell_once() {
     let pool = Pool::new();
     let layouts = [SMALL, HUGE, CellLayout::new(32, 8)];
@@ -231,6 +234,7 @@ fn a_panicking_pin_leaves_the_pool_usable() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes thousands of cells")]
 fn stragglers_hold_their_chunk_and_the_last_one_frees_it() {
     let pool = Pool::new();
     let cache = Cache::new(Arc::clone(&pool));
@@ -280,6 +284,7 @@ fn closing_twice_is_closing_once() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes thousands of cells")]
 fn a_burst_that_ends_is_given_back_and_waves_are_kept() {
     let pool = Pool::new();
     let cache = Cache::new(Arc::clone(&pool));
@@ -303,6 +308,7 @@ fn a_burst_that_ends_is_given_back_and_waves_are_kept() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes thousands of cells")]
 fn trimming_spares_what_the_interval_used() {
     let pool = Pool::new();
     let cache = Cache::new(Arc::clone(&pool));
@@ -325,6 +331,7 @@ fn trimming_spares_what_the_interval_used() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes thousands of cells")]
 fn sweeping_keeps_chunks_with_a_cell_in_use() {
     let pool = Pool::new();
     let cache = Cache::new(Arc::clone(&pool));
