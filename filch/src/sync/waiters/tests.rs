@@ -81,6 +81,7 @@ proptest! {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes thousands of waiters")]
 fn list_that_was_long_gives_its_memory_back_when_nobody_waits() {
     let mut list = Waiters::new();
     let keys: Vec<_> = (0..10 * KEPT).map(|n| list.push_back(None, n)).collect();
