@@ -14,6 +14,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::sched::adopt;
 use crate::sched::blocking::{Sleeper, wait_for_group};
 use crate::sched::worker::Worker;
 use crate::spawn;
@@ -92,6 +93,7 @@ pub(crate) fn in_group<T>(
     wait_for_group(&group);
     context::with(|cx| cx.waits.set(cx.waits.get() - 1));
     std::mem::forget(abort);
+    adopt::end_left();
     match (result, group.close()) {
         (Ok(value), None) => value,
         (Ok(value), Some(fallout)) => {

@@ -134,6 +134,7 @@ impl Drop for Call {
         unsafe { Group::leave(self.root) };
         // C4: an adopted thread goes on outside of any task, and has no loop that settles.
         Group::settle();
+        adopt::end_left();
     }
 }
 

@@ -114,6 +114,7 @@ impl Pump {
     /// Calls `f` as a part of this worker, between two frames: what a handler of the loop spawns with
     /// [`spawn_local`](crate::spawn_local), or keeps with [`post_self`](crate::worker::post_self), runs on this
     /// thread, in its frames, and need not be `Send`. No task runs meanwhile; a frame is asked for at the end.
+    /// This holds inside of a task or a call of another runtime too: what `f` spawns belongs to the hive.
     ///
     /// ```
     /// use std::{cell::Cell, rc::Rc, time::Duration};

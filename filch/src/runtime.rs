@@ -199,8 +199,7 @@ impl Drop for Runtime {
             return;
         }
         if std::thread::panicking() {
-            let group = context::with(|cx| cx.group.get());
-            if !group.is_null() {
+            if context::is_inside_any() {
                 // A second panic would end the process, and waiting might never end.
                 return;
             }

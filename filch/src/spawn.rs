@@ -16,15 +16,17 @@ use std::task::{Context, Poll};
 
 use crate::pool::CellLayout;
 use crate::runtime::{self, Handle};
+use crate::sched::adopt;
 use crate::sched::shared::{Phase, Shared};
 use crate::sched::worker::Worker;
 use crate::task::body::{BlockingBody, Body, Cell, FutureBody, JobBody, PinnedFuture};
+use crate::task::budget;
+use crate::task::context::{self, Calling};
 use crate::task::group::{Group, GroupRef};
 use crate::task::header::{Begins, Birth, Kind, Meta, Ran, RawTask, TaskId};
 use crate::task::join::JoinHandle;
 use crate::task::state::{Priority, Sight, Start, State};
 use crate::task::waker::cancel_task;
-use crate::task::{budget, context};
 
 /// Spawns a future on the micro lane, into the current group.
 ///
@@ -482,14 +484,25 @@ pub(crate) fn current<R>(f: impl FnOnce(&Shared, &Group, Member) -> R) -> R {
         }
         // SAFETY: used within this call only.
         None => match unsafe { Worker::current() } {
-            // An adopted thread.
-            Some(worker) => f(worker.shared(), &worker.shared().root, Member::No),
+            Some(worker) => {
+                let result = on_adopted(worker.shared(), f);
+                adopt::end_left();
+                result
+            }
             None => {
                 let shared = runtime::default().shared();
                 f(shared, &shared.root, Member::No)
             }
         },
     }
+}
+
+/// Calls `f` with the runtime that has adopted this thread, which is in no call of it.
+#[inline]
+fn on_adopted<R>(shared: &Shared, f: impl FnOnce(&Shared, &Group, Member) -> R) -> R {
+    // Drops and wakers of the program may be called in `f`: they do not end the adoption under it.
+    let _calling = Calling::new();
+    f(shared, &shared.root, Member::No)
 }
 
 /// Whether the runtime has a worker for such a task (P3).

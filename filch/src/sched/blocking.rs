@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
+use super::adopt;
 use super::crew::Summons;
 use super::shared::{Phase, Shared};
 use super::worker::Worker;
@@ -376,6 +377,7 @@ unsafe fn run_here(task: RawTask, start: Start) {
         Some(worker) if worker.runs_jobs() => {
             // SAFETY: by the caller's promise.
             unsafe { worker.run_claimed(task, start) };
+            adopt::end_left();
         }
         // An I/O worker that runs a job, or one of another runtime, is as good as blocked (B3); a
         // foreign thread is nobody's.

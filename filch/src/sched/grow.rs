@@ -18,7 +18,7 @@ use super::shared::{Lane, Phase, Shared};
 use super::worker::Worker;
 use crate::base::shim::Ordering;
 use crate::config::hooks::Role;
-use crate::task::group::guard_user_code;
+use crate::task::group::guard_outside;
 
 impl Shared {
     /// Attaches a worker to the lane if the program wants that, work waits and nobody is free.
@@ -48,7 +48,7 @@ impl Shared {
         // SAFETY: the caller's `&self` keeps it alive.
         let shared = unsafe { Self::to_arc(self.root.home().shared.cast()) };
         let attached =
-            guard_user_code(|| shared.attach(NewWorker { term: Term::Load, ..new }).is_ok());
+            guard_outside(|| shared.attach(NewWorker { term: Term::Load, ..new }).is_ok());
         if attached != Some(true) {
             lane.grown();
         }

@@ -49,7 +49,7 @@ use crate::queue::injector::Injector;
 use crate::queue::mailbox::Mailbox;
 use crate::queue::ring::Ring;
 use crate::queue::spill::Spill;
-use crate::task::group::{Fallout, Group, GroupRef, Home, Hook, guard_user_code};
+use crate::task::group::{Fallout, Group, GroupRef, Home, Hook, guard_outside};
 use crate::task::header::{Header, Kind};
 use crate::task::state::State;
 use crate::timer::Clock;
@@ -350,7 +350,7 @@ impl Shared {
     /// here: the thread that wakes may have a task in hand.
     pub(crate) fn unpark(&self, index: usize) {
         let slot = &self.slots[index];
-        guard_user_code(|| match slot.guest_core.waker() {
+        guard_outside(|| match slot.guest_core.waker() {
             Some(waker) => waker.wake_by_ref(),
             None => slot.waker.wake_by_ref(),
         });

@@ -40,7 +40,7 @@ use crate::base::clock::Listener;
 use crate::base::rng::Rng;
 use crate::base::shim::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::sim;
-use crate::task::group::guard_user_code;
+use crate::task::group::{guard_outside, guard_user_code};
 use crate::timer::{Batch, Clock, Expiry, LATEST, NEVER, Refused, Registered, Shut, Timer, Timers};
 
 /// Naps for timers that are shorter than this have a rate, one per such time (M3): a wake-up costs some
@@ -358,7 +358,7 @@ fn empty(timers: &Timers) {
     loop {
         let expiry = timers.close(&mut batch);
         for waker in batch.drain() {
-            guard_user_code(|| waker.wake());
+            guard_outside(|| waker.wake());
         }
         if expiry == Expiry::Done {
             return;

@@ -326,7 +326,7 @@ impl Group {
             }
             let waiter = lock(&group.waiter).take();
             if let Some(waiter) = waiter {
-                context::outside(|| guard_user_code(|| waiter.wake()));
+                guard_outside(|| waiter.wake());
             }
             if let Some(parent) = &group.parent {
                 // The parent's ledger is not used: an ancestor is rarely the group being run.
@@ -367,7 +367,7 @@ impl Group {
                 Sink::Root(hook) => {
                     let hook = hook.clone();
                     drop(sink);
-                    guard_user_code(|| hook(fallout));
+                    guard_outside(|| hook(fallout));
                     return;
                 }
                 Sink::Open(first @ None) if !to_hook => {
@@ -553,4 +553,9 @@ pub(crate) fn guard_user_code<R>(f: impl FnOnce() -> R) -> Option<R> {
             None
         }
     }
+}
+
+/// As [`guard_user_code`], of what belongs to no task ([`context::outside`]).
+pub(crate) fn guard_outside<R>(f: impl FnOnce() -> R) -> Option<R> {
+    context::outside(|| guard_user_code(f))
 }

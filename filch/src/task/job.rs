@@ -35,7 +35,7 @@ use std::task::Waker;
 use super::body::{Panicked, is_cancellation};
 use super::context;
 use super::count::Count;
-use super::group::{Fallout, Group, guard_user_code};
+use super::group::{Fallout, Group, guard_outside, guard_user_code};
 use super::header::{
     Begins, Birth, Header, Kind, Meta, Ran, RawTask, Released, TaskId, TreeVtable, Vtable,
 };
@@ -605,7 +605,7 @@ impl Trunk {
         while !waiter.is_null() {
             // SAFETY: `add_waiter` made it from a box, and the swap gave the list to us.
             let Waiter { next, waker } = *unsafe { Box::from_raw(waiter) };
-            guard_user_code(|| waker.wake());
+            guard_outside(|| waker.wake());
             waiter = next;
         }
     }

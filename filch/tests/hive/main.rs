@@ -7,6 +7,7 @@ mod guests;
 mod kit;
 mod life;
 mod loops;
+mod nesting;
 mod order;
 mod posting;
 mod pumps;

@@ -10,6 +10,7 @@ use filch::{Builder, Shutdown};
 
 mod graphs;
 mod hive;
+mod nesting;
 mod ops;
 mod storm;
 
