@@ -129,7 +129,7 @@ pub(crate) fn run_here<F: Future>(future: F) -> F::Output {
         if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
             return value;
         }
-        sleeper.sleep();
+        sleeper.sleep_in_group();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::BuildError;
 use crate::runtime::{Handle, Runtime};
@@ -142,6 +142,29 @@ impl Pump {
             Some(main) => main.enter(f),
             None => f(),
         }
+    }
+
+    /// When the next timer is due that waits for a frame, if there is one: for a loop that can wait until a time, as
+    /// winit's does with `ControlFlow::WaitUntil`.
+    ///
+    /// It may be that of a timer that was cancelled meanwhile; then the frame has nothing to do. The callback is called at that time too, so a loop that is woken by it needs no deadline. A timer that is
+    /// started later may be due earlier: ask after each frame. The time is by the runtime's clock.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// let hive = filch::Builder::new().io_workers(1).hive()?;
+    /// let mut pump = hive.pump(|| ())?;
+    /// assert_eq!(pump.next_deadline(), None);
+    /// let (begin, delay) = (Instant::now(), Duration::from_secs(60));
+    /// let post = pump.handle().post_delayed(delay, || ())?;
+    /// assert_eq!(pump.run(Duration::from_millis(2)), filch::Pumped::Idle);
+    /// let next = pump.next_deadline().unwrap();
+    /// assert!(next >= begin + delay && next <= Instant::now() + delay);
+    /// post.cancel();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.main.as_ref()?.next_deadline()
     }
 
     /// The worker that it is, to post to.

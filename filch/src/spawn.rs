@@ -28,6 +28,11 @@ use crate::task::join::JoinHandle;
 use crate::task::state::{Priority, Sight, Start, State};
 use crate::task::waker::cancel_task;
 
+mod unmade;
+
+pub(crate) use unmade::{Takers, Unmade};
+use unmade::{Why, takes};
+
 /// Spawns a future on the micro lane, into the current group.
 ///
 /// ```
@@ -237,7 +242,7 @@ impl<B> fmt::Debug for Refused<B> {
 
 impl<B> fmt::Display for Refused<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the runtime is closing and takes no new tasks")
+        f.write_str("the runtime takes no such task: it is closing, or has no worker for it")
     }
 }
 
@@ -285,7 +290,8 @@ impl TaskBuilder {
     }
 
     /// Spawns a closure on the job lane. A runtime that is closing drops it, and the handle
-    /// reports it as cancelled.
+    /// reports it as cancelled; so does one that can have no compute worker, and the error says so. In a
+    /// [hive](crate::Builder::hive) that has none yet it waits for one to be attached.
     ///
     /// ```
     /// assert_eq!(filch::task().spawn_fn(|| 2).wait(), 2);
@@ -321,7 +327,7 @@ impl TaskBuilder {
     /// ```
     ///
     /// # Errors
-    /// If the runtime is closing.
+    /// If the runtime is closing, or no worker is attached that could run it.
     #[track_caller]
     pub fn try_spawn<F>(self, future: F) -> Result<JoinHandle<F::Output>, Refused<F>>
     where
@@ -329,7 +335,8 @@ impl TaskBuilder {
         F::Output: Send + 'static,
     {
         let site = Location::caller();
-        self.try_launch(FutureBody(future), site).map_err(|body| Refused(body.0))
+        let made = self.try_create(FutureBody(future), site, Takers::Attached, create);
+        made.map_err(|unmade| Refused(unmade.body.0))
     }
 
     /// As [`TaskBuilder::spawn_fn`], but a closure that is not taken is handed back.
@@ -339,7 +346,7 @@ impl TaskBuilder {
     /// ```
     ///
     /// # Errors
-    /// If the runtime is closing.
+    /// If the runtime is closing, or no worker is attached that could run it.
     #[track_caller]
     pub fn try_spawn_fn<F, T>(self, job: F) -> Result<JoinHandle<T>, Refused<F>>
     where
@@ -347,7 +354,8 @@ impl TaskBuilder {
         T: Send + 'static,
     {
         let site = Location::caller();
-        self.try_launch(JobBody(job), site).map_err(|body| Refused(body.0))
+        let made = self.try_create(JobBody(job), site, Takers::Attached, create);
+        made.map_err(|unmade| Refused(unmade.body.0))
     }
 
     /// Spawns a future that stays on the current worker; see [`spawn_local`].
@@ -388,15 +396,8 @@ impl TaskBuilder {
         body: B,
         site: &'static Location<'static>,
     ) -> JoinHandle<B::Output> {
-        self.try_launch(body, site).unwrap_or_else(|body| reject(body, site))
-    }
-
-    fn try_launch<B: Body>(
-        self,
-        body: B,
-        site: &'static Location<'static>,
-    ) -> Result<JoinHandle<B::Output>, B> {
-        self.try_create(body, site, create)
+        self.try_create(body, site, Takers::AnyTime, create)
+            .unwrap_or_else(|unmade| reject(unmade, site))
     }
 
     /// Has `create` make a task of the body in the group that the description names, which has given it a
@@ -405,37 +406,38 @@ impl TaskBuilder {
         self,
         body: B,
         site: &'static Location<'static>,
+        takers: Takers,
         create: impl FnOnce(&Shared, &Group, B, Order) -> R,
-    ) -> Result<R, B> {
+    ) -> Result<R, Unmade<B>> {
         let Self { name, priority, place } = self;
         let order = Order { meta: (site, name), priority };
         match place {
-            Place::Current => current(|shared, group, member| {
-                if runs::<B>(shared) && admit(shared, group, member) {
-                    Ok(create(shared, group, body, order))
-                } else {
-                    Err(body)
-                }
+            Place::Current => current(|shared, group, member| match takes::<B>(shared, takers) {
+                Err(why) => Err(Unmade { body, why }),
+                Ok(()) if admit(shared, group, member) => Ok(create(shared, group, body, order)),
+                Ok(()) => Err(Unmade { body, why: Why::Closing }),
             }),
             Place::Runtime(handle) => {
                 let shared = handle.shared();
-                if runs::<B>(shared) && admit(shared, &shared.root, Member::No) {
-                    Ok(create(shared, &shared.root, body, order))
-                } else {
-                    Err(body)
+                match takes::<B>(shared, takers) {
+                    Err(why) => Err(Unmade { body, why }),
+                    Ok(()) if admit(shared, &shared.root, Member::No) => {
+                        Ok(create(shared, &shared.root, body, order))
+                    }
+                    Ok(()) => Err(Unmade { body, why: Why::Closing }),
                 }
             }
             Place::Group(group) => {
                 if !group.try_enter() {
-                    return Err(body);
+                    return Err(Unmade { body, why: Why::Closing });
                 }
                 // The task may end, and its runtime with it, before `create` returns (D2).
                 // SAFETY: the unit just taken keeps the runtime (S1).
                 let shared = unsafe { Shared::to_arc(group.home().shared.cast()) };
-                if !runs::<B>(&shared) {
+                if let Err(why) = takes::<B>(&shared, takers) {
                     // SAFETY: the unit that was just taken.
                     unsafe { Group::leave(Arc::as_ptr(&group)) };
-                    return Err(body);
+                    return Err(Unmade { body, why });
                 }
                 Ok(create(&shared, &group, body, order))
             }
@@ -635,7 +637,10 @@ pub(crate) fn alloc(shared: &Shared, worker: Option<&Worker>, layout: CellLayout
 }
 
 /// Makes a task of a refused body only to end it as cancelled, so that its handle can say so.
-pub(crate) fn reject<B: Body>(body: B, site: &'static Location<'static>) -> JoinHandle<B::Output> {
+pub(crate) fn reject<B: Body>(
+    Unmade { body, why }: Unmade<B>,
+    site: &'static Location<'static>,
+) -> JoinHandle<B::Output> {
     let pool = crate::pool::Pool::new();
     let cell = pool.alloc(const { CellLayout::of::<Cell<B>>() });
     // A group of its own, whose one unit is the task's: nobody waits for it.
@@ -655,8 +660,12 @@ pub(crate) fn reject<B: Body>(body: B, site: &'static Location<'static>) -> Join
     let start = header.state.start();
     debug_assert_eq!(start, Start::Run);
     // Not as the group's member: there is no runtime that the body's drop could spawn into.
-    // SAFETY: `start` gave us the body.
-    let ran = unsafe { (header.vtable.abandon)(task) };
+    let ran = match why.text() {
+        // SAFETY: `start` gave us the body.
+        Some(text) => unsafe { Cell::<B>::refuse(task, text) },
+        // SAFETY: as above.
+        None => unsafe { (header.vtable.abandon)(task) },
+    };
     debug_assert!(matches!(ran, Ran::Ended(_)));
     // SAFETY: the unit of the task that has ended.
     unsafe { Group::leave(Arc::as_ptr(&group)) };

@@ -5,7 +5,7 @@
 
 use std::future::Future;
 
-use crate::sched::blocking::{claim_and_run, is_pinned_here, wait_while};
+use crate::sched::blocking::{claim_and_run, is_pinned_here, wait_for_task};
 use crate::task::join::{JoinError, JoinHandle};
 
 impl<T> JoinHandle<T> {
@@ -55,7 +55,7 @@ impl<T> JoinHandle<T> {
         }
         // V1; the handle keeps the cell alive.
         if !claim_and_run(self.raw()) {
-            wait_while(|waker| self.set_waiter(waker));
+            wait_for_task(self.raw(), |waker| self.set_waiter(waker));
         }
         debug_assert!(self.is_finished());
     }

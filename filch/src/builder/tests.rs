@@ -118,8 +118,8 @@ fn hooks_hear_what_they_are_told_through_a_clone() {
     let Hooks { on_thread_start, on_thread_stop, on_panic } = builder.hooks.clone();
 
     let worker = WorkerInfo { index: 4, role: Role::Compute };
-    on_thread_start.expect("set")(worker);
-    on_thread_stop.expect("set")(worker);
+    (on_thread_start.expect("set").call)(worker);
+    (on_thread_stop.expect("set").call)(worker);
     let on_panic = on_panic.expect("set");
     for payload in [
         Box::new("static") as Box<dyn std::any::Any + Send>,

@@ -5,6 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::builder::Builder;
+use crate::config::hooks::ThreadHook;
 use crate::config::hooks::{PanicInfo, WorkerInfo};
 
 /// For each row a setter, documented with an example that sets the value and reads the result.
@@ -88,7 +89,8 @@ setters! {
 
 /// Hooks; a second call replaces the first.
 impl Builder {
-    /// Runs `hook` on each worker's thread before its first task.
+    /// Runs `hook` on each worker's thread before its first task. If it panics, the worker starts all the
+    /// same, and [`on_panic`](Builder::on_panic) hears of each panic.
     ///
     /// # Examples
     ///
@@ -98,12 +100,14 @@ impl Builder {
     /// });
     /// assert!(format!("{builder:?}").contains("on_thread_start: true"));
     /// ```
+    #[track_caller]
     pub fn on_thread_start(mut self, hook: impl Fn(WorkerInfo) + Send + Sync + 'static) -> Self {
-        self.hooks.on_thread_start = Some(Arc::new(hook));
+        self.hooks.on_thread_start = Some(ThreadHook::new(hook));
         self
     }
 
-    /// Runs `hook` on each worker's thread after its last task.
+    /// Runs `hook` on each worker's thread after its last task. If it panics, the worker stops all the same,
+    /// and [`on_panic`](Builder::on_panic) hears of each panic.
     ///
     /// # Examples
     ///
@@ -113,12 +117,13 @@ impl Builder {
     /// });
     /// assert!(format!("{builder:?}").contains("on_thread_stop: true"));
     /// ```
+    #[track_caller]
     pub fn on_thread_stop(mut self, hook: impl Fn(WorkerInfo) + Send + Sync + 'static) -> Self {
-        self.hooks.on_thread_stop = Some(Arc::new(hook));
+        self.hooks.on_thread_stop = Some(ThreadHook::new(hook));
         self
     }
 
-    /// Hands each panic that no handle can deliver to `hook`.
+    /// Hands each panic that no handle can deliver to `hook`, and those of the hooks for threads.
     ///
     /// # Examples
     ///

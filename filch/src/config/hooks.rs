@@ -62,7 +62,7 @@ impl WorkerInfo {
     }
 }
 
-/// A panic in a task whose handle is gone, so that nobody can collect it.
+/// A panic in a task whose handle is gone, so that nobody can collect it; or one in a hook for threads.
 ///
 /// # Examples
 ///
@@ -77,11 +77,11 @@ impl WorkerInfo {
 pub struct PanicInfo {
     /// What the task panicked with.
     pub payload: Box<dyn Any + Send>,
-    /// The number of the task, unique within the process; see [`TaskId`](crate::TaskId).
+    /// The number of the task, unique within the process; see [`TaskId`](crate::TaskId). 0 for a hook.
     pub task: u64,
-    /// The name that it was given.
+    /// The name that it was given; of a hook, which one it is and of which worker.
     pub name: Option<String>,
-    /// Where it was spawned.
+    /// Where it was spawned, or where the hook was set.
     pub spawned_at: &'static Location<'static>,
 }
 
@@ -106,7 +106,20 @@ impl PanicInfo {
 }
 
 /// A hook that hears about one worker.
-pub(crate) type ThreadHook = Arc<dyn Fn(WorkerInfo) + Send + Sync>;
+#[derive(Clone)]
+pub(crate) struct ThreadHook {
+    pub(crate) call: Arc<dyn Fn(WorkerInfo) + Send + Sync>,
+    /// Where the program set it.
+    pub(crate) site: &'static Location<'static>,
+}
+
+impl ThreadHook {
+    #[track_caller]
+    pub(crate) fn new(hook: impl Fn(WorkerInfo) + Send + Sync + 'static) -> Self {
+        Self { call: Arc::new(hook), site: Location::caller() }
+    }
+}
+
 /// A hook that takes one panic.
 pub(crate) type PanicHook = Arc<dyn Fn(PanicInfo) + Send + Sync>;
 

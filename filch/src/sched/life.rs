@@ -121,6 +121,7 @@ impl Shared {
     /// Starts everybody but the main worker.
     pub(super) fn begin(self: &Arc<Self>) -> Result<(Option<usize>, Closer), BuildError> {
         let (main, others) = self.muster();
+        self.pool.serve();
         // The closer last: it might stop what has not started.
         match self.start_all(&others).and_then(|()| Closer::start(self)) {
             Ok(closer) => Ok((main, closer)),
@@ -142,6 +143,7 @@ impl Shared {
         while !self.root.is_finished() {
             // These threads are the workers that drop all.
             let _ = self.cancel_all();
+            self.drop_unattended();
             for worker in &workers {
                 worker.enter(|| while worker.serve() == Served::Something {});
             }

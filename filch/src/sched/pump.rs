@@ -17,7 +17,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::core::EventCore;
 use super::life::Closer;
@@ -125,7 +125,7 @@ impl Main {
         // U4.
         shared.close_driver(slot.info.index);
         // M8 of `timers`.
-        shared.wheels.note_pump(slot.info.index);
+        shared.pump_wheel(slot.info.index);
         let (_, closer) = shared.begin()?;
         let lent = shared.slice_main();
         let worker = shared.take_main(0);
@@ -140,6 +140,11 @@ impl Main {
     /// The slot of its worker.
     pub(crate) fn index(&self) -> usize {
         self.worker.index()
+    }
+
+    /// When its next timer is due (U3).
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.worker.shared().next_deadline(self.index())
     }
 
     /// One call (U2).
@@ -177,7 +182,7 @@ impl Main {
 
     /// Serves until the runtime has ended.
     pub(crate) fn finish(self) -> ShutdownReport {
-        let Self { worker, ticket, closer, lent, .. } = self;
+        let Self { worker, ticket, bell, closer, lent } = self;
         let shared = worker.shared().clone();
         worker.enter(|| {
             if let Some(ticket) = ticket {
@@ -189,6 +194,8 @@ impl Main {
         drop(lent);
         let report = closer.finish();
         shared.stop_threads();
+        // The callback is the program's: if its drop panics, the report is there all the same.
+        guard_user_code(|| drop(bell));
         report
     }
 }

@@ -24,6 +24,7 @@ use super::blockers::Blockers;
 use super::core::{EventCore, GuestCore, ParkCore};
 use super::crew::Crew;
 use super::drive::{self, Offload};
+use super::grow::Growth;
 use super::life::Life;
 use super::roster::Roster;
 use super::schedule;
@@ -49,7 +50,7 @@ use crate::queue::injector::Injector;
 use crate::queue::mailbox::Mailbox;
 use crate::queue::ring::Ring;
 use crate::queue::spill::Spill;
-use crate::task::group::{Fallout, Group, GroupRef, Home, Hook, guard_outside};
+use crate::task::group::{Fallout, Group, GroupRef, Home, Hook, guard_outside, guard_user_code};
 use crate::task::header::{Header, Kind};
 use crate::task::state::State;
 use crate::timer::Clock;
@@ -169,8 +170,8 @@ pub(crate) struct Lane {
     /// One past the highest slot (within the range) that was ever occupied: how far thieves look.
     width: AtomicUsize,
     pub(crate) crew: Crew,
-    /// Somebody comes for the load (L1 of `grow`).
-    pub(super) growing: AtomicBool,
+    /// Whether somebody comes for the load (L1 of `grow`).
+    pub(super) growth: Growth,
 }
 
 /// One worker's place: what others may see of it.
@@ -252,6 +253,9 @@ impl Shared {
             }
         });
         shared.register_initial();
+        if shared.life.is_for_a_caller() {
+            shared.pool.await_service();
+        }
         shared
     }
 
@@ -375,6 +379,18 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.pool.close();
+        // What is the program's: whoever has the last reference may have a report in hand (E4 of `core`).
+        for slot in &mut self.slots {
+            slot.drop_core();
+            let waker = std::mem::replace(&mut slot.waker, Waker::noop().clone());
+            guard_user_code(|| drop(waker));
+        }
+        let cores = self.cores.take();
+        guard_user_code(|| drop(cores));
+        let Hooks { on_thread_start, on_thread_stop, on_panic } = std::mem::take(&mut self.hooks);
+        guard_user_code(|| drop(on_thread_start));
+        guard_user_code(|| drop(on_thread_stop));
+        guard_user_code(|| drop(on_panic));
     }
 }
 
@@ -540,7 +556,7 @@ fn plan_lane(config: &Config, role: Role, start: usize, places: [usize; 3]) -> L
         staff: seats + spares,
         width: AtomicUsize::new(0),
         crew: Crew::new(start + seats..start + seats + spares, tells),
-        growing: AtomicBool::new(false),
+        growth: Growth::default(),
         idle,
     }
 }

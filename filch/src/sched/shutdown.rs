@@ -11,6 +11,8 @@
 //!     is gone. The *dropper*, a thread of its own, claims what a walk has left queued of such jobs. One at a time: if it blocks, workers
 //!     still drop the others, as they do with all. No other job is its to claim: one that is queued from birth may have no entry yet,
 //!     and the runtime would end before that is pushed (T10 of `task/state`).
+//! Z5. Jobs may wait for a worker of a role that has none, until one is attached (`spawn`). Once the runtime is not open, none will
+//!     be: the dropper takes their entries out of the queues and drops them, also where the others are drained.
 
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -18,11 +20,12 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::blocking::{Sleeper, drop_unstarted, wait_for_group};
-use super::shared::{Phase, Shared};
+use super::shared::{Lane, Phase, Shared};
 use crate::base::sim;
+use crate::queue::deque::Steal;
 use crate::task::group::Group;
 use crate::task::header::{Begins, RawTask, TaskId, TaskRef};
-use crate::task::state::{self, State};
+use crate::task::state::{self, Start, State};
 use crate::task::waker::cancel_task;
 
 /// How often the walk that drops all tasks is repeated. Guessed.
@@ -148,7 +151,7 @@ impl std::fmt::Display for ShutdownReport {
 pub(super) enum Leftover {
     /// The workers.
     Workers,
-    /// There are jobs that waited and that nobody has started (Z4).
+    /// There are jobs that waited and that nobody has started (Z4, Z5).
     Waited,
 }
 
@@ -196,6 +199,7 @@ impl Shared {
         self.leave_open();
         let drained = match how {
             Shutdown::Drain => {
+                self.drop_unattended_until_finished();
                 wait_for_group(&self.root);
                 true
             }
@@ -220,6 +224,54 @@ impl Shared {
         true
     }
 
+    /// The job lane, if it has no worker (Z5).
+    fn unattended(&self) -> Option<&Lane> {
+        self.lanes.last().filter(|lane| lane.attached() == 0)
+    }
+
+    /// Z5, while the others run to their end.
+    fn drop_unattended_until_finished(&self) {
+        let mut dropper = Dropper::default();
+        while let Some(lane) = self.unattended() {
+            if lane.has_ready(&self.slots) {
+                dropper.call(self);
+            }
+            let next_look = sim::now().checked_add(WALK_PERIOD);
+            if sim::in_background(|| self.wait_for_root(next_look)) {
+                return;
+            }
+        }
+    }
+
+    /// Drops jobs that no worker will ever run (Z5).
+    pub(super) fn drop_unattended(&self) {
+        let Some(lane) = self.unattended() else { return };
+        let mut tasks = Vec::new();
+        for queue in [&lane.high, &lane.injector, &lane.low] {
+            while queue.pop_batch(usize::MAX, 0, &mut |entry| tasks.push(RawTask(entry))) > 0 {}
+        }
+        // What guests have left behind.
+        for slot in lane.occupied(&self.slots) {
+            while let Steal::Taken(entry) = slot.deque.steal_if(|entry| RawTask(entry).is_task()) {
+                tasks.push(RawTask(entry));
+            }
+        }
+        for task in tasks {
+            // SAFETY: T4, the entry was in a queue and is ours.
+            match unsafe { task.header() }.state.start() {
+                Start::Tombstone => {}
+                // SAFETY: the last reference was ours.
+                Start::TombstoneLast => unsafe { task.free() },
+                Start::Run | Start::Detached | Start::Cancelled => {
+                    // SAFETY: `start` gave us the body.
+                    let _ = unsafe { task.execute(Start::Cancelled, u32::MAX) };
+                }
+            }
+            // C4: this thread is nobody's, and the next drop may block.
+            Group::settle();
+        }
+    }
+
     /// Drops every task (Z2).
     fn abort(&self) -> ShutdownReport {
         self.advance(Phase::Aborting);
@@ -238,7 +290,8 @@ impl Shared {
 
     /// One walk of an abort (Z2).
     pub(super) fn cancel_all(&self) -> Leftover {
-        let mut leftover = Leftover::Workers;
+        let waits = self.unattended().is_some_and(|lane| lane.has_ready(&self.slots));
+        let mut leftover = if waits { Leftover::Waited } else { Leftover::Workers };
         self.for_each_task(|task| {
             // SAFETY: the reference keeps the cell alive.
             unsafe { cancel_task(task.raw()) };
@@ -253,6 +306,7 @@ impl Shared {
 
     /// The dropper's thread (Z4).
     fn drop_what_waited(&self) {
+        self.drop_unattended();
         self.for_each_task(|task| {
             let header = task.header();
             if header.vtable.begins == Begins::WhenAsked && header.state.is_cancelled() {

@@ -5,6 +5,7 @@
 //! L3. No thread starts once the runtime is stopped; who joins them sees all.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::roster::{AttachError, NewWorker, WorkerId};
@@ -18,8 +19,8 @@ use crate::base::{barrier, sim, thread};
 use crate::config::hooks::{Role, ThreadHook, WorkerInfo};
 use crate::error::BuildError;
 use crate::queue::deque::Steal;
-use crate::task::group::{Group, guard_user_code};
-use crate::task::header::RawTask;
+use crate::task::group::{Fallout, Group};
+use crate::task::header::{RawTask, TaskId};
 
 /// How many threads are still to come (L1).
 struct Roll {
@@ -201,11 +202,24 @@ impl Shared {
     }
 
     pub(super) fn tell_start(&self, info: WorkerInfo) {
-        call(&self.hooks.on_thread_start, info);
+        self.call(&self.hooks.on_thread_start, "on_thread_start", info);
     }
 
     pub(super) fn tell_stop(&self, info: WorkerInfo) {
-        call(&self.hooks.on_thread_stop, info);
+        self.call(&self.hooks.on_thread_stop, "on_thread_stop", info);
+    }
+
+    /// Calls a hook; its panic goes to the hook for panics, every time.
+    fn call(&self, hook: &Option<ThreadHook>, name: &'static str, info: WorkerInfo) {
+        let Some(ThreadHook { call, site }) = hook else { return };
+        let Err(payload) = catch_unwind(AssertUnwindSafe(|| call(info))) else { return };
+        let WorkerInfo { role, index, .. } = info;
+        self.root.deliver(Fallout {
+            payload,
+            task: TaskId(0),
+            name: Some(format!("{name} of {role}-{index}").into()),
+            site,
+        });
     }
 
     /// Has all threads end.
@@ -239,6 +253,10 @@ impl Shared {
         self.close_wheels();
         // E3 of `core`, of workers that never had a thread.
         self.slots.iter().for_each(|slot| slot.drop_guest_core());
+        // The cores that the program's factory made end with the runtime, not with its last handle.
+        for lane in &self.lanes {
+            lane.range.clone().take(lane.staff).for_each(|slot| self.slots[slot].drop_core());
+        }
     }
 
     /// Takes the tombstones of claimed jobs out of the queues. No thread is left, and no task.
@@ -279,18 +297,12 @@ impl Slot {
     }
 }
 
-fn call(hook: &Option<ThreadHook>, info: WorkerInfo) {
-    if let Some(hook) = hook {
-        guard_user_code(|| hook(info));
-    }
-}
-
 fn run_worker(shared: Arc<Shared>, slot: usize, missing: Option<Missing>) {
     let worker = Worker::new(shared.clone(), slot);
     let info = worker.slot().info;
     if !worker.is_spare() {
         worker.lane().crew.enlist();
-        worker.lane().grown();
+        worker.lane().growth.succeed();
     }
     drop(missing);
     if worker.is_spare() {

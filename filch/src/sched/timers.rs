@@ -24,7 +24,7 @@
 //! M7. Where no I/O worker is attached, the sentry looks after the first wheel, which takes all timers, until one
 //!     comes to that place (Y4).
 //! M8. A timer from another thread, or of a delayed post, goes to a pump's wheel only where there is no other: a
-//!     frame may be long in coming.
+//!     frame may be long in coming. What came before the pump did is woken unfired and goes elsewhere, as in M6.
 //!
 //! Not here: the wheel and what a timer is (`timer`).
 
@@ -114,6 +114,11 @@ impl Wheels {
     pub(super) fn note_pump(&self, number: usize) {
         // ORDERING: Relaxed, a choice among wheels that are all served.
         self.pumped.store(number, Ordering::Relaxed);
+    }
+
+    /// When a wheel is due whose nearest deadline this is, if ever.
+    fn due(&self, nearest: u64) -> Option<Instant> {
+        (nearest < LATEST).then(|| self.epoch + Duration::from_nanos(nearest))
     }
 
     /// The wheels of attached workers, for timers that are for anybody (M8).
@@ -337,6 +342,24 @@ impl Shared {
     pub(super) fn empty_wheel(&self, number: usize) {
         self.wheels.detach(number);
         empty(&self.wheels.wheels[number]);
+    }
+
+    /// The worker of this wheel is pumped from now on: its timers go to others, if there are any (M8).
+    pub(super) fn pump_wheel(&self, number: usize) {
+        self.wheels.note_pump(number);
+        if self.wheels.attached().all(|other| other == number) {
+            return;
+        }
+        let wheel = &self.wheels.wheels[number];
+        wheel.shut(Shut::Left);
+        empty(wheel);
+        wheel.open();
+    }
+
+    /// When the next timer of the worker in a slot is due, if it has any.
+    pub(super) fn next_deadline(&self, slot: usize) -> Option<Instant> {
+        let lane = &self.lanes[self.slots[slot].lane];
+        self.wheels.due(self.wheel_of(lane, slot)?.nearest())
     }
 
     /// M5; no thread is left.

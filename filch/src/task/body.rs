@@ -53,6 +53,16 @@ impl Panicked {
 /// The payload of an unwinding that is a cancellation.
 struct CancelledHere;
 
+/// The payload of a task that was refused, and why.
+pub(crate) struct RefusedHere(String);
+
+impl RefusedHere {
+    /// Why the task was refused, if that is what it failed with.
+    pub(crate) fn of(payload: &Payload) -> Option<&str> {
+        payload.downcast_ref().map(|Self(why)| &**why)
+    }
+}
+
 /// Whether an unwinding is a cancellation.
 pub(crate) fn is_cancellation(payload: &Payload) -> bool {
     payload.is::<CancelledHere>()
@@ -473,6 +483,21 @@ impl<B: Body> Cell<B> {
         Ran::Ended(group)
     }
 
+    /// Ends a task that nobody took, and says why.
+    ///
+    /// # Safety
+    /// As [`Vtable::abandon`]: the caller owns the body (T2).
+    pub(crate) unsafe fn refuse(task: RawTask, why: String) -> Ran {
+        // SAFETY: T2, the caller owns the body.
+        unsafe { Self::drop_body(task) };
+        // SAFETY: not DONE yet, so the cell is there.
+        let header = unsafe { task.header() };
+        // SAFETY: as above.
+        let refused = unsafe { Panicked::new(header, Box::new(RefusedHere(why))) };
+        // SAFETY: the body is gone.
+        unsafe { Self::end(task, Err(Failure::Panicked(refused))) }
+    }
+
     /// # Safety
     /// As [`Vtable::take`]: the caller owns the outcome (T5), and `into` has room for it.
     unsafe fn take(task: RawTask, into: *mut ()) {
@@ -488,7 +513,11 @@ impl<B: Body> Cell<B> {
         // SAFETY: T5, the caller owns the outcome and takes it once.
         let outcome = unsafe { Self::outcome(task).read() };
         match outcome {
-            Err(Failure::Panicked(panicked)) => panicked.deliver(),
+            Err(Failure::Panicked(panicked))
+                if RefusedHere::of(&panicked.fallout.payload).is_none() =>
+            {
+                panicked.deliver();
+            }
             outcome => {
                 guard_user_code(|| drop(outcome));
             }

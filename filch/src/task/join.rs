@@ -18,7 +18,7 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 
-use super::body::{Failure, Outcome as Stored, unwind_with_the_group};
+use super::body::{Failure, Outcome as Stored, RefusedHere, unwind_with_the_group};
 use super::budget;
 use super::group::guard_user_code;
 use super::header::{Header, RawTask, TaskId};
@@ -301,7 +301,16 @@ impl JoinError {
         self.id
     }
 
-    /// Whether the task was cancelled before it ended.
+    /// Why the task was refused, if it was.
+    fn refusal(&self) -> Option<&str> {
+        match &self.failure {
+            Failure::Panicked(panicked) => RefusedHere::of(&panicked.fallout.payload),
+            Failure::Cancelled => None,
+        }
+    }
+
+    /// Whether the task was cancelled before it ended, or never taken: by a runtime that is closing, or one
+    /// that has no worker for it.
     ///
     /// ```
     /// let handle = filch::spawn(std::future::pending::<()>());
@@ -309,7 +318,7 @@ impl JoinError {
     /// assert!(filch::block_on(handle.outcome()).unwrap_err().is_cancelled());
     /// ```
     pub fn is_cancelled(&self) -> bool {
-        matches!(self.failure, Failure::Cancelled)
+        matches!(self.failure, Failure::Cancelled) || self.refusal().is_some()
     }
 
     /// Whether the task panicked.
@@ -319,7 +328,7 @@ impl JoinError {
     /// assert!(handle.wait_outcome().unwrap_err().is_panic());
     /// ```
     pub fn is_panic(&self) -> bool {
-        matches!(self.failure, Failure::Panicked(_))
+        !self.is_cancelled()
     }
 
     /// The payload of the panic.
@@ -334,6 +343,9 @@ impl JoinError {
     /// If the task was cancelled instead.
     #[track_caller]
     pub fn into_panic(self) -> Box<dyn Any + Send + 'static> {
+        if self.refusal().is_some() {
+            panic!("{self}: it did not panic");
+        }
         match self.failure {
             Failure::Panicked(panicked) => panicked.fallout.payload,
             Failure::Cancelled => panic!("task {} was cancelled, it did not panic", self.id),
@@ -342,6 +354,9 @@ impl JoinError {
 
     /// Continues the panic of the task here; of a cancelled task, panics with a message.
     pub(crate) fn resume(self) -> ! {
+        if self.refusal().is_some() {
+            panic!("{self}");
+        }
         match self.failure {
             Failure::Panicked(panicked) => resume_unwind(panicked.fallout.payload),
             Failure::Cancelled => {
@@ -360,6 +375,9 @@ impl fmt::Debug for JoinError {
 
 impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(why) = self.refusal() {
+            return write!(f, "task {} was refused: {why}", self.id);
+        }
         match &self.failure {
             Failure::Cancelled => write!(f, "task {} was cancelled", self.id),
             Failure::Panicked(panicked) => {

@@ -163,7 +163,7 @@ fn an_adoption_that_ends_in_an_event_core_inside_of_any_call_ends_with_that() {
     watched(|| {
         let (runtime, other) = (adopting(), Builder::new().workers(1).build().unwrap());
         let rounds = std::cell::Cell::new(0);
-        inside_each(&other, || _ = rounds.set(rounds.get() + 1));
+        inside_each(&other, || rounds.set(rounds.get() + 1));
         // One at a time: the guard is dropped inside of one call, on top of a fresh adoption.
         for chosen in 0..rounds.get() {
             GUARD.set(Some(runtime.adopt().unwrap()));
@@ -192,12 +192,12 @@ fn an_adoption_that_ends_in_a_pump_inside_of_a_join_or_a_graph_ends_with_that() 
             }
         };
         GUARD.set(Some(runtime.adopt().unwrap()));
-        assert_eq!(join(|| leaves(), || 2).1, 2);
+        assert_eq!(join(leaves, || 2).1, 2);
         assert_ended(&runtime);
 
         GUARD.set(Some(runtime.adopt().unwrap()));
         let mut graph = Graph::new();
-        (0..8).for_each(|i| drop(graph.node(format!("{i}"), leaves)));
+        (0..8).for_each(|i| _ = graph.node(format!("{i}"), leaves));
         graph.run();
         // Perhaps another thread ran all.
         drop(GUARD.take());

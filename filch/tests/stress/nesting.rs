@@ -119,7 +119,7 @@ fn act(seed: u64, depth: u32) {
     let mut rng = Rng::new(seed);
     let runtime = &stage.runtimes[rng.below(2) as usize];
     let (left, right) = (rng.next(), rng.next());
-    let deeper = |seed| {
+    let deeper = move |seed| {
         if depth > 0 {
             act(seed, depth - 1);
         }
@@ -147,8 +147,8 @@ fn act(seed: u64, depth: u32) {
         }
         13 => {
             let mut graph = Graph::new();
-            drop(graph.node("left", move || deeper(left)));
-            drop(graph.node("right", move || deeper(right)));
+            let _ = graph.node("left", move || deeper(left));
+            let _ = graph.node("right", move || deeper(right));
             graph.run();
         }
         14..=16 => with_pump(|pump| pump.enter(|| deeper(left))),
