@@ -382,7 +382,8 @@ impl Drop for Shared {
         // What is the program's: whoever has the last reference may have a report in hand (E4 of `core`).
         for slot in &mut self.slots {
             slot.drop_core();
-            let waker = std::mem::replace(&mut slot.waker, Waker::noop().clone());
+            let none = Waker::from(Arc::new(Parker::new()));
+            let waker = std::mem::replace(&mut slot.waker, none);
             guard_user_code(|| drop(waker));
         }
         let cores = self.cores.take();

@@ -350,7 +350,7 @@ fn hostile() -> Runtime {
 fn an_adoption_that_ends_in_a_waker_that_a_spawn_calls_ends_with_the_spawn() {
     watched(|| {
         let runtime = hostile();
-        for _ in 0..100 {
+        for _ in 0..10 {
             GUARD.set(Some(runtime.adopt().unwrap()));
             // Until the worker sleeps when it is told.
             until(|| {
@@ -366,7 +366,7 @@ fn an_adoption_that_ends_in_a_waker_that_a_spawn_calls_ends_with_the_spawn() {
 fn an_adoption_that_ends_in_a_waker_ends_at_the_latest_with_the_thread() {
     watched(|| {
         let runtime = hostile();
-        for _ in 0..100 {
+        for _ in 0..10 {
             std::thread::scope(|s| {
                 s.spawn(|| {
                     GUARD.set(Some(runtime.adopt().unwrap()));
