@@ -17,7 +17,7 @@ mod value;
 
 pub use crate::base::thread::Level;
 pub use file::ParseConfigError;
-pub use hooks::{PanicInfo, Role, WorkerInfo};
+pub use hooks::{LostWrite, PanicInfo, Role, WorkerInfo};
 
 /// Which CPUs the workers of one role may run on.
 ///

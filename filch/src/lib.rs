@@ -253,7 +253,7 @@ pub use block_on::{block_on, block_on_fn};
 pub use builder::Builder;
 #[cfg(not(loom))]
 pub use config::{
-    Affinity, Config, IoBackend, Level, PanicInfo, ParseConfigError, Role, WorkerInfo,
+    Affinity, Config, IoBackend, Level, LostWrite, PanicInfo, ParseConfigError, Role, WorkerInfo,
 };
 #[cfg(not(loom))]
 pub use cpu::{Cpu, cpu};

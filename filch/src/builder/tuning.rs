@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::builder::Builder;
-use crate::config::hooks::{PanicInfo, WorkerInfo};
+use crate::config::hooks::{LostWrite, PanicInfo, WorkerInfo};
 
 /// For each row a setter, documented with an example that sets the value and reads the result.
 macro_rules! setters {
@@ -130,6 +130,34 @@ impl Builder {
     /// ```
     pub fn on_panic(mut self, hook: impl Fn(PanicInfo) + Send + Sync + 'static) -> Self {
         self.hooks.on_panic = Some(Arc::new(hook));
+        self
+    }
+
+    /// Hands each write that was lost after its file was dropped to `hook`.
+    ///
+    /// Without a hook, standard error tells of it. The hook is called on the thread that drops the file, or on any thread
+    /// of the runtime. See [`LostWrite`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use filch::fs::OpenOptions;
+    /// use filch::io::AsyncWriteExt;
+    /// let (told, lost) = std::sync::mpsc::channel();
+    /// let runtime = filch::Builder::new()
+    ///     .workers(1)
+    ///     .on_lost_write(move |lost| told.send(lost).unwrap())
+    ///     .build()?;
+    /// runtime.block_on(async {
+    ///     let mut full = OpenOptions::new().write(true).open("/dev/full").await?;
+    ///     AsyncWriteExt::write_all(&mut full, b"lost").await // not flushed
+    /// })?;
+    /// let lost = lost.recv().unwrap();
+    /// assert_eq!((lost.len, lost.error.kind()), (4, std::io::ErrorKind::StorageFull));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_lost_write(mut self, hook: impl Fn(LostWrite) + Send + Sync + 'static) -> Self {
+        self.hooks.on_lost_write = Some(Arc::new(hook));
         self
     }
 }

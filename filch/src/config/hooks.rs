@@ -1,10 +1,10 @@
-//! What a program wants to hear about: threads that start and stop, panics that nobody collects.
+//! What a program wants to hear about: threads that start and stop, panics that nobody collects, writes that are lost.
 //!
 //! K1. Hooks are shared by all threads of a runtime and called without any lock held.
 //!
 //! Not here: when they are called (the runtime).
 
-use std::{any::Any, fmt, panic::Location, sync::Arc};
+use std::{any::Any, fmt, io, panic::Location, path::PathBuf, sync::Arc};
 
 /// What a worker does.
 ///
@@ -105,10 +105,52 @@ impl PanicInfo {
     }
 }
 
+/// A write to a file that was answered with success, and failed afterwards when nobody could be told.
+///
+/// A write through [`AsyncWrite`](crate::io::AsyncWrite) is answered before the system has performed it. The next write, flush,
+/// close or sync of the file reports its error; if the file is dropped before, this does.
+///
+/// # Examples
+///
+/// ```
+/// let builder = filch::Builder::new().on_lost_write(|lost| {
+///     eprintln!("{} bytes are lost: {}", lost.len, lost.error);
+/// });
+/// assert!(builder.resolve().is_ok());
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct LostWrite {
+    /// Why the system did not write the rest.
+    pub error: io::Error,
+    /// Where the rest would have gone; `None` in a file that appends, or that cannot seek.
+    pub offset: Option<u64>,
+    /// How many bytes were not written.
+    pub len: usize,
+    /// What the system called the file at that time, if it had a name.
+    pub path: Option<PathBuf>,
+}
+
+impl fmt::Display for LostWrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a write of {} bytes", self.len)?;
+        if let Some(offset) = self.offset {
+            write!(f, " at offset {offset}")?;
+        }
+        if let Some(path) = &self.path {
+            write!(f, " to {}", path.display())?;
+        }
+        write!(f, " was lost: {}", self.error)
+    }
+}
+
 /// A hook that hears about one worker.
 pub(crate) type ThreadHook = Arc<dyn Fn(WorkerInfo) + Send + Sync>;
 /// A hook that takes one panic.
 pub(crate) type PanicHook = Arc<dyn Fn(PanicInfo) + Send + Sync>;
+
+/// A hook that takes one lost write.
+pub(crate) type LostWriteHook = Arc<dyn Fn(LostWrite) + Send + Sync>;
 
 /// All hooks of a runtime (K1).
 #[derive(Clone, Default)]
@@ -119,6 +161,8 @@ pub(crate) struct Hooks {
     pub(crate) on_thread_stop: Option<ThreadHook>,
     /// Called for each panic that no handle can deliver.
     pub(crate) on_panic: Option<PanicHook>,
+    /// Called for each lost write that nobody else can be told of; without it, standard error tells.
+    pub(crate) on_lost_write: Option<LostWriteHook>,
 }
 
 impl fmt::Debug for Hooks {
@@ -127,6 +171,7 @@ impl fmt::Debug for Hooks {
             .field("on_thread_start", &self.on_thread_start.is_some())
             .field("on_thread_stop", &self.on_thread_stop.is_some())
             .field("on_panic", &self.on_panic.is_some())
+            .field("on_lost_write", &self.on_lost_write.is_some())
             .finish()
     }
 }

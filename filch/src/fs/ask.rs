@@ -60,7 +60,7 @@ unsafe impl<K: Kept> Operation for Ask<K> {
 
     fn cancels(&self) -> Cancel {
         match self.request {
-            // It may wait for somebody at the other end of a pipe.
+            // A device may make it wait for long.
             FileRequest::Open { .. } => Cancel::Yes,
             _ => Cancel::No,
         }

@@ -10,15 +10,16 @@ use std::time::SystemTime;
 
 use super::area::{ReadMany, ReadOne, WriteMany, WriteOne};
 use super::ask::{Kept, ask, offload};
-use super::handle::{Handle, Position, Turn};
+use super::handle::{Handle, Owner, Position, Turn, Units};
 use super::metadata::{Metadata, Subject};
 use super::open::OpenOptions;
+use super::pipe::Kind as Opened;
 use super::poll::Pending;
 use super::transfer::{Extent, Place, Read, ReadVectored, Transfer, Write, WriteVectored};
 use crate::base::shim::Mutex;
 use crate::io::files::{FileRequest, SyncExtent};
+use crate::io::waiters::{Awaited, LazyId};
 use crate::io::{IoBuf, IoBufMut, sys};
-use crate::net::engine_here;
 
 /// An open file.
 ///
@@ -29,6 +30,14 @@ use crate::net::engine_here;
 ///
 /// The position that the kernel keeps for a descriptor is not that of the cursor: who uses
 /// [`AsFd`] for reads of his own has to bring his own offset. [`File::into_std`] sets it.
+///
+/// # Writes through `AsyncWrite`
+/// Such a write is answered when its bytes are copied. What was answered is in the file, or an error tells of it: the next
+/// write, flush, close or [`sync_all`](File::sync_all) reports the error, and if the file is dropped before,
+/// [`on_lost_write`](crate::Builder::on_lost_write) does. Dropping a file waits for nothing; whoever waits for the group of
+/// the writer, by [`block_on`](crate::block_on()), [`group`](crate::group()), the end of `main` or a
+/// [`Shutdown`](crate::Shutdown), waits for its writes to regular files too. Bytes that a pipe or a device has not taken when the
+/// runtime ends are lost, and told so.
 ///
 /// # Cancel safety
 /// Every operation may be dropped at any moment. A dropped read has moved nothing; a dropped write
@@ -50,11 +59,31 @@ pub struct File {
     handle: Arc<Handle>,
     /// What `futures-io` waits for.
     pub(super) pending: Mutex<Pending>,
+    /// Under what its polls wait.
+    pub(super) polls: Polls,
+}
+
+/// Polls of one file by `futures-io`, which come one after another for each kind (B3 of `io/waiters.rs`).
+#[derive(Default)]
+pub(super) struct Polls {
+    pub(super) read: LazyId,
+    /// Flushes and closes too.
+    pub(super) write: LazyId,
+    pub(super) seek: LazyId,
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let Polls { read, write, seek } = &self.polls;
+        for id in [read, write, seek].into_iter().filter_map(LazyId::known) {
+            self.handle.give_up(id);
+        }
+    }
 }
 
 impl File {
     pub(super) fn from_handle(handle: Arc<Handle>) -> Self {
-        Self { handle, pending: Mutex::new(Pending::Nothing) }
+        Self { handle, pending: Mutex::new(Pending::Nothing), polls: Polls::default() }
     }
 
     pub(super) fn handle(&self) -> &Arc<Handle> {
@@ -138,11 +167,12 @@ impl File {
     /// # Errors
     /// If nothing drives I/O in this runtime.
     pub fn from_std(file: std::fs::File) -> io::Result<Self> {
-        Handle::new(OwnedFd::from(file), engine_here()).map(Self::from_handle)
+        Handle::new(OwnedFd::from(file), Owner::here(), Opened::Other).map(Self::from_handle)
     }
 
     /// The file as std has it, when writes under way have ended. Its position is the cursor's. What a dropped
-    /// read has taken from a file that cannot seek, such as a pipe, is lost unless it is read before.
+    /// read has taken from a file that cannot seek, such as a pipe, is lost unless it is read before. A named pipe whose
+    /// descriptor others have too may be one that does not block.
     ///
     /// ```
     /// use std::io::Read;
@@ -159,8 +189,9 @@ impl File {
     /// If clones of it, or operations in flight, have the descriptor too, and there is no other to be
     /// had.
     pub async fn into_std(self) -> io::Result<std::fs::File> {
-        let Self { handle, pending } = self;
-        drop(pending);
+        let handle = self.handle.clone();
+        // What it reads ahead may have the descriptor too.
+        drop(self);
         handle.settled().await;
         let turn = handle.turn().await;
         if handle.position != Position::None {
@@ -478,6 +509,8 @@ impl File {
     }
 
     async fn sync(&self, extent: SyncExtent) -> io::Result<()> {
+        self.handle.settled().await;
+        self.handle.late().take_write()?;
         let request = FileRequest::Sync { fd: self.handle.raw(), extent };
         self.ask(request, self.handle.clone()).await
     }
@@ -498,7 +531,8 @@ impl File {
     /// ```
     ///
     /// # Errors
-    /// If it could not be written. What was lost is not known, and not said again.
+    /// If it could not be written. What was lost is not known, and not said again. So is the error of a write through
+    /// [`AsyncWrite`](crate::io::AsyncWrite), if nothing else has reported it.
     pub async fn sync_all(&self) -> io::Result<()> {
         self.sync(SyncExtent::All).await
     }
@@ -532,7 +566,8 @@ impl File {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         self.handle.changes();
-        let cut = Cut { handle: self.handle.clone(), waits: Waits::Future };
+        let (handle, units) = (self.handle.clone(), Units::default());
+        let cut = Cut { handle, waits: Waits::Future, units };
         self.ask(FileRequest::SetLen { fd: self.handle.raw(), len }, cut).await
     }
 
@@ -610,6 +645,8 @@ impl File {
 struct Cut {
     handle: Arc<Handle>,
     waits: Waits,
+    /// D8 of `handle`, once it is abandoned.
+    units: Units,
 }
 
 /// Who waits for a change of length.
@@ -623,6 +660,7 @@ enum Waits {
 impl Kept for Cut {
     fn abandoned(&mut self) {
         self.waits = Waits::Next;
+        self.units = self.handle.units();
         self.handle.abandoned.add();
     }
 }

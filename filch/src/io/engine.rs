@@ -331,11 +331,11 @@ impl Engine {
     ///
     /// # Safety
     /// As for [`Driver::start_orphan`].
-    pub(crate) unsafe fn start_orphan(
+    pub(crate) unsafe fn start_orphan<L: Late + 'static>(
         &self,
         request: &Request,
-        late: Box<dyn Late>,
-    ) -> Result<(), Box<dyn Late>> {
+        late: Box<L>,
+    ) -> Result<(), Box<L>> {
         let Ok(found) = self.find() else { return Err(late) };
         let performer = found.performer(request);
         let mut waiting = Some(late);

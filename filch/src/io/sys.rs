@@ -368,6 +368,43 @@ pub(crate) fn lseek(fd: RawFd, offset: i64, whence: i32) -> io::Result<u64> {
     u64::try_from(position).map_err(|_| io::Error::last_os_error())
 }
 
+/// The kind of a file as `st_mode` has it, `S_IFREG` or another; 0 if that is not known.
+pub(crate) fn kind_of(fd: RawFd) -> u32 {
+    // SAFETY: there is room for an answer.
+    kind_by(|stat| unsafe { libc::fstat(fd, stat) })
+}
+
+/// As `kind_of`, of what a path leads to.
+///
+/// # Safety
+/// `path` leads to a C string.
+pub(crate) unsafe fn kind_of_path(path: *const libc::c_char) -> u32 {
+    // SAFETY: by the caller's promise, and there is room for an answer.
+    kind_by(|stat| unsafe { libc::stat(path, stat) })
+}
+
+/// `ask` fills the answer if it returns 0.
+fn kind_by(ask: impl FnOnce(*mut libc::stat) -> i32) -> u32 {
+    let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
+    if ask(stat.as_mut_ptr()) != 0 {
+        return 0;
+    }
+    // SAFETY: the call has filled it, and zeros are valid too.
+    unsafe { stat.assume_init() }.st_mode & libc::S_IFMT
+}
+
+/// Whether nobody is left at the other end.
+pub(crate) fn has_hung_up(fd: RawFd) -> bool {
+    let mut poll = libc::pollfd { fd, events: 0, revents: 0 };
+    // SAFETY: one entry, which lives during the call.
+    unsafe { libc::poll(&raw mut poll, 1, 0) == 1 && poll.revents & libc::POLLHUP != 0 }
+}
+
+pub(crate) fn set_status_flags(fd: RawFd, flags: i32) -> i32 {
+    // SAFETY: no memory is involved.
+    small(unsafe { libc::fcntl(fd, libc::F_SETFL, flags) })
+}
+
 /// The family of a socket, `AF_UNIX` or another; a negated error number if it is none.
 pub(crate) fn domain(fd: RawFd) -> i32 {
     let (mut domain, mut len) = (0i32, size_of::<i32>() as libc::socklen_t);

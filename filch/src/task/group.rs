@@ -137,7 +137,36 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A unit that no task holds: the group is not finished before it is dropped.
+pub(crate) struct Unit(GroupRef);
+
+impl Unit {
+    /// A unit of the group; `None` if the group is finished.
+    pub(crate) fn of(group: GroupRef) -> Option<Self> {
+        group.try_enter().then_some(Self(group))
+    }
+
+    /// Whether the group belongs to the runtime of which this is the root.
+    pub(crate) fn is_below(&self, root: &Group) -> bool {
+        self.0.home.shared == root.home.shared
+    }
+}
+
+impl Drop for Unit {
+    fn drop(&mut self) {
+        // SAFETY: the unit taken in `of`, given back once; the reference keeps the group.
+        unsafe { Group::leave(Arc::as_ptr(&self.0)) };
+    }
+}
+
 impl Group {
+    /// The group that is current on this thread, if any.
+    pub(crate) fn here() -> Option<GroupRef> {
+        let group = context::with(|cx| cx.group.get());
+        // SAFETY: X2, whoever set it keeps the group.
+        unsafe { group.as_ref() }.map(Self::to_ref)
+    }
+
     /// The root of a runtime: its panics go to the hook.
     pub(crate) fn root(home: Home, hook: Hook) -> GroupRef {
         let group = Self::with(home, None, OnPanic::Continue, Tracking::No);
