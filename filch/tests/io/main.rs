@@ -16,6 +16,7 @@ mod given_up;
 mod halves;
 mod lanes;
 mod limits;
+mod lines;
 mod looks;
 mod names;
 mod odd;
