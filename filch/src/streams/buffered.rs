@@ -35,9 +35,11 @@ const KEPT: usize = 4;
 /// goes on with it. So `next_line` in a `select!` or below a `timeout` loses no part of a line.
 ///
 /// ```
+/// use std::time::Duration;
+///
 /// use filch::io::BufReader;
 /// use filch::net::UnixStream;
-/// use filch::time::{Duration, timeout};
+/// use filch::time::timeout;
 /// # filch::block_on(async {
 /// let (there, here) = UnixStream::pair()?;
 /// let mut reader = BufReader::new(here);
