@@ -14,11 +14,10 @@ use super::handle::{Handle, Owner, Position, Turn, Units};
 use super::metadata::{Metadata, Subject};
 use super::open::OpenOptions;
 use super::pipe::Kind as Opened;
-use super::poll::Pending;
+use super::poll::{Pending, Polls};
 use super::transfer::{Extent, Place, Read, ReadVectored, Transfer, Write, WriteVectored};
 use crate::base::shim::Mutex;
 use crate::io::files::{FileRequest, SyncExtent};
-use crate::io::waiters::{Awaited, LazyId};
 use crate::io::{IoBuf, IoBufMut, sys};
 
 /// An open file.
@@ -61,24 +60,6 @@ pub struct File {
     pub(super) pending: Mutex<Pending>,
     /// Under what its polls wait.
     pub(super) polls: Polls,
-}
-
-/// Polls of one file by `futures-io`, which come one after another for each kind (B3 of `io/waiters.rs`).
-#[derive(Default)]
-pub(super) struct Polls {
-    pub(super) read: LazyId,
-    /// Flushes and closes too.
-    pub(super) write: LazyId,
-    pub(super) seek: LazyId,
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        let Polls { read, write, seek } = &self.polls;
-        for id in [read, write, seek].into_iter().filter_map(LazyId::known) {
-            self.handle.give_up(id);
-        }
-    }
 }
 
 impl File {

@@ -25,7 +25,7 @@ use super::transfer::{Ready, launch_read, launch_write, poll_watched};
 use crate::io::files::{FileRequest, HERE, Thread};
 use crate::io::readiness::Direction;
 use crate::io::sys;
-use crate::io::waiters::Waiter;
+use crate::io::waiters::{Awaited, LazyId, Waiter};
 use crate::task::budget::{poll_proceed, without_limit};
 
 /// Most bytes that are copied for one write, or read ahead. As Tokio's.
@@ -43,6 +43,25 @@ pub(super) enum Pending {
 }
 
 type Reading = Pin<Box<dyn Future<Output = (io::Result<usize>, Vec<u8>)> + Send>>;
+
+/// Polls of one file by `futures-io`, which come one after another for each kind (B3 of `io/waiters.rs`).
+#[derive(Default)]
+pub(super) struct Polls {
+    pub(super) read: LazyId,
+    /// Flushes and closes too.
+    pub(super) write: LazyId,
+    pub(super) seek: LazyId,
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // Nothing waits for the file any more.
+        let Polls { read, write, seek } = &self.polls;
+        for id in [read, write, seek].into_iter().filter_map(LazyId::known) {
+            self.handle().give_up(id);
+        }
+    }
+}
 
 impl File {
     fn pending(&mut self) -> &mut Pending {
