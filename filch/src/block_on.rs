@@ -6,6 +6,8 @@
 //!     whatever lane, has ended and its body has been dropped.
 //! O3. A panic of the body continues here once the group is finished; else the first panic of a
 //!     descendant that nobody took.
+//! O4. Each poll of the body has the budget of a task. When it is spent, a worker offers what is ready here to
+//!     others, as before a wait, and polls again; any other thread polls again at once.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -40,7 +42,7 @@ use crate::task::group::{Group, GroupRef, OnPanic, Tracking, guard_user_code};
 /// If the future panics, or a descendant does whose handle nobody kept: after all have ended.
 #[track_caller]
 pub fn block_on<F: Future>(future: F) -> F::Output {
-    in_current_group(|| run_here(future))
+    in_current_group(|| run_with_budget(future))
 }
 
 /// Runs a closure on this thread and returns its value once every task that it or its descendants
@@ -118,15 +120,23 @@ impl Drop for AbortOnUnwind {
     }
 }
 
-/// Polls the future here until it is ready.
-pub(crate) fn run_here<F: Future>(future: F) -> F::Output {
+/// Polls the future of a `block_on` here until it is ready, with the budget of a task in each poll (O4).
+pub(crate) fn run_with_budget<F: Future>(future: F) -> F::Output {
+    let budget = spawn::current(|shared, _, _| shared.config.poll_budget as u32);
+    run_here(future, budget)
+}
+
+/// Polls the future here until it is ready, each time with this budget.
+pub(crate) fn run_here<F: Future>(future: F, budget: u32) -> F::Output {
     let sleeper = Sleeper::new();
     let mut cx = Context::from_waker(&sleeper.waker);
     let mut future = pin!(future);
     loop {
+        context::with(|here| here.budget.set(budget));
         if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
             return value;
         }
+        // O4: a spent budget has woken the waker, so this lets go what a worker holds, and returns.
         sleeper.sleep();
     }
 }

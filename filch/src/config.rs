@@ -207,8 +207,8 @@ pub struct Config {
     pub outbound_batch: Option<usize>,
     /// Independent queues that make up the injector, at most 1024. Default 4, *guessed*.
     pub injector_shards: usize,
-    /// Operations that a task may complete in one poll before it has to yield. Default 128,
-    /// *guessed*.
+    /// Operations that a task, or the future of a `block_on`, may complete in one poll before it has to
+    /// yield. Default 128, *guessed*.
     pub poll_budget: usize,
     /// Seed of everything random: victims, start positions. Default `None`, *guessed*: a new one
     /// for each runtime.

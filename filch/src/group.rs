@@ -16,6 +16,7 @@ use std::task::{Context, Poll};
 use crate::base::shim::Mutex;
 use crate::spawn::{self, Place, TaskBuilder};
 use crate::task::body::{is_cancellation, unwind_cancelled};
+use crate::task::budget;
 use crate::task::context::Frame;
 use crate::task::group::{self, GroupRef, OnPanic, Payload, Tracking};
 use crate::task::join::JoinHandle;
@@ -218,6 +219,16 @@ where
     type Output = Result<T, E>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        budget::poll_counted(cx, |cx| self.poll_end(cx))
+    }
+}
+
+impl<T, E, B> GroupFuture<T, E, B>
+where
+    B: Future<Output = Result<T, E>>,
+    E: Send + 'static,
+{
+    fn poll_end(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, E>> {
         // SAFETY: `body` is pinned structurally and never moved; the rest is not pinned.
         let this = unsafe { self.get_unchecked_mut() };
         let error = &this.error;

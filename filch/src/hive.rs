@@ -16,6 +16,7 @@ use crate::sched::leave::{Answer, DetachError, Dismissed, Request};
 use crate::sched::roster::{AttachError, NewWorker, WorkerId, WorkerStatus};
 use crate::sched::shutdown::{Shutdown, ShutdownReport};
 use crate::sched::worker::Worker;
+use crate::task::budget;
 
 impl Builder {
     /// Builds a runtime that waits: its workers are registered, what is posted and spawned is kept, and
@@ -243,10 +244,10 @@ impl Future for Detach {
     type Output = Result<(), DetachError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.answer.ask(cx.waker()) {
+        budget::poll_counted(cx, |cx| match self.answer.ask(cx.waker()) {
             Some(result) => Poll::Ready(result),
             None => Poll::Pending,
-        }
+        })
     }
 }
 

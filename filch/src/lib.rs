@@ -134,6 +134,10 @@ pub mod fs;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod net;
 
+/// Shown to users in `io`.
+#[cfg(all(target_os = "linux", not(loom)))]
+mod streams;
+
 pub mod sync;
 
 #[cfg(not(loom))]

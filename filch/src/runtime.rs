@@ -9,7 +9,7 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
 use crate::base::{barrier, sim};
-use crate::block_on::{in_group, run_here, tracking_of_block_on};
+use crate::block_on::{in_group, run_with_budget, tracking_of_block_on};
 use crate::builder::Builder;
 use crate::config::{Config, Role};
 use crate::error::BuildError;
@@ -329,7 +329,7 @@ impl Handle {
     /// If the future or a descendant panics, or the runtime has shut down.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        in_group(&self.0.root, tracking_of_block_on(), |_| run_here(future))
+        in_group(&self.0.root, tracking_of_block_on(), |_| run_with_budget(future))
     }
 
     /// Runs a closure on this thread, with this runtime for what it spawns; see

@@ -165,7 +165,7 @@ impl Future for YieldNow {
             return Poll::Ready(());
         }
         self.yielded = true;
-        budget::requeue(cx);
+        let _whose = budget::requeue(cx);
         Poll::Pending
     }
 }

@@ -6,6 +6,7 @@
 use std::future::Future;
 
 use crate::sched::blocking::{claim_and_run, is_pinned_here, wait_while};
+use crate::task::budget;
 use crate::task::join::{JoinError, JoinHandle};
 
 impl<T> JoinHandle<T> {
@@ -190,7 +191,7 @@ pub fn wait<W: Waitable>(handles: W) -> W::Output {
 /// # Panics
 /// With the first panic among them, once all have ended.
 pub async fn wait_async<W: Waitable>(mut handles: W) -> W::Output {
-    handles.ends().await;
+    budget::counted(handles.ends()).await;
     handles.take_all()
 }
 

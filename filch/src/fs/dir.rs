@@ -19,6 +19,7 @@ use super::metadata::{FileType, Metadata};
 use super::paths::{on_path, symlink_metadata};
 use crate::base::shim::Mutex;
 use crate::io::files::FileRequest;
+use crate::task::budget::poll_counted;
 
 /// Entries that are read at a time. Guessed.
 const AHEAD: usize = 64;
@@ -198,6 +199,10 @@ impl ReadDir {
     /// # Errors
     /// As [`ReadDir::next_entry`].
     pub fn poll_next_entry(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<DirEntry>>> {
+        poll_counted(cx, |cx| self.poll_next(cx))
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<DirEntry>>> {
         let rest = self.rest.get_mut().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(entry) = self.ready.pop_front() {

@@ -19,6 +19,7 @@ use crate::base::shim::Mutex;
 use crate::io::files::{FileRequest, SyncExtent};
 use crate::io::{IoBuf, IoBufMut, sys};
 use crate::net::engine_here;
+use crate::task::budget::proceed;
 
 /// An open file.
 ///
@@ -184,6 +185,7 @@ impl File {
     /// # Errors
     /// None today; the signature is Tokio's.
     pub async fn try_clone(&self) -> io::Result<Self> {
+        proceed().await;
         Ok(Self::from_handle(self.handle.clone()))
     }
 }
@@ -529,6 +531,7 @@ impl File {
     /// If the file was not opened to write, or the system refuses.
     pub async fn set_len(&self, len: u64) -> io::Result<()> {
         if i64::try_from(len).is_err() {
+            proceed().await;
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         self.handle.changes();

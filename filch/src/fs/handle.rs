@@ -27,6 +27,7 @@ use crate::io::engine::Engine;
 use crate::io::line::{Gate, Line};
 use crate::io::sys;
 use crate::io::waiters::{Awaited, WaitId, Waiter, Waits};
+use crate::task::budget::counted;
 
 /// Where reads and writes without an offset go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,8 +156,9 @@ impl Handle {
         self.abandoned.poll_open(who)
     }
 
+    /// As `poll_settled`; it counts, because most of what it comes before does not wait.
     pub(super) async fn settled(&self) {
-        Waits::at(self).until(|handle, who| handle.poll_settled(who)).await;
+        counted(Waits::at(self).until(|handle, who| handle.poll_settled(who))).await;
     }
 
     /// Waits for the turn at the cursor.

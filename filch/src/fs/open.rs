@@ -9,6 +9,7 @@ use super::file::File;
 use super::handle::Handle;
 use crate::io::files::FileRequest;
 use crate::net::engine_here;
+use crate::task::budget::proceed;
 
 /// How to open a file; as [`std::fs::OpenOptions`].
 ///
@@ -112,6 +113,7 @@ impl OpenOptions {
     /// # Cancel safety
     /// Dropped, it may have made or emptied the file; nothing stays open.
     pub async fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
+        proceed().await;
         let flags = self.flags()?;
         let path = c_path(path.as_ref())?;
         let engine = engine_here();

@@ -24,7 +24,7 @@ use super::transfer::{Ready, launch_read, launch_write, poll_watched};
 use crate::io::files::{FileRequest, HERE, Thread};
 use crate::io::readiness::Direction;
 use crate::io::sys;
-use crate::task::budget::{poll_proceed, without_limit};
+use crate::task::budget::poll_counted;
 
 /// Most bytes that are copied for one write, or read ahead. As Tokio's.
 const OWN: usize = 2 << 20;
@@ -96,8 +96,7 @@ impl File {
             *self.pending() = Pending::Nothing;
             return Poll::Ready(None);
         }
-        // It was counted before: with a budget of one, to count it twice would be to wait for ever.
-        let (result, bytes) = ready!(without_limit(|| future.as_mut().poll(cx)));
+        let (result, bytes) = ready!(future.as_mut().poll(cx));
         *self.pending() = Pending::Nothing;
         Poll::Ready(Some(result.map(|count| {
             let count = count.min(buf.len());
@@ -175,15 +174,16 @@ impl AsyncRead for File {
         cx: &mut Context<'_>,
         buf: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        if buf.is_empty() {
-            return Poll::Ready(Ok(0));
-        }
-        ready!(poll_proceed(cx));
-        let turn = ready!(self.poll_turn(cx));
-        match self.handle().position {
-            Position::None => self.poll_read_stream(cx, buf, turn),
-            Position::Cursor | Position::Append => self.poll_read_seekable(cx, buf, &turn),
-        }
+        poll_counted(cx, |cx| {
+            if buf.is_empty() {
+                return Poll::Ready(Ok(0));
+            }
+            let turn = ready!(self.poll_turn(cx));
+            match self.handle().position {
+                Position::None => self.poll_read_stream(cx, buf, turn),
+                Position::Cursor | Position::Append => self.poll_read_seekable(cx, buf, &turn),
+            }
+        })
     }
 }
 
@@ -193,8 +193,7 @@ impl AsyncWrite for File {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        ready!(poll_proceed(cx));
-        let turn = ready!(self.poll_turn(cx));
+        let turn = ready!(poll_counted(cx, |cx| self.poll_turn(cx)));
         if let Some(error) = self.handle().late().write.take() {
             return Poll::Ready(Err(error));
         }
@@ -206,7 +205,7 @@ impl AsyncWrite for File {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.handle().poll_settled((&*cx).into()));
+        ready!(poll_counted(cx, |cx| self.handle().poll_settled((&*cx).into())));
         Poll::Ready(self.handle().late().write.take().map_or(Ok(()), Err))
     }
 
@@ -222,6 +221,12 @@ impl AsyncSeek for File {
         cx: &mut Context<'_>,
         to: SeekFrom,
     ) -> Poll<io::Result<u64>> {
+        poll_counted(cx, |cx| self.poll_seek_counted(cx, to))
+    }
+}
+
+impl File {
+    fn poll_seek_counted(&mut self, cx: &mut Context<'_>, to: SeekFrom) -> Poll<io::Result<u64>> {
         let turn = ready!(self.poll_turn(cx));
         if !matches!(to, SeekFrom::End(_)) {
             return Poll::Ready(file::seek(self.handle(), &turn, to, None));

@@ -33,7 +33,7 @@ use crate::io::request::Request;
 use crate::io::slots::{CANCELED, Completion, Late};
 use crate::io::waiters::{Waiter, Waits};
 use crate::io::{IoBuf, IoBufMut, sys};
-use crate::task::budget::poll_proceed;
+use crate::task::budget::poll_counted;
 
 mod late;
 
@@ -231,7 +231,6 @@ impl<'a, A: Area> Transfer<'a, A> {
 
     /// Waits for what has to come first; then, where to start.
     fn poll_spot(&mut self, cx: &Context<'_>) -> Poll<Spot> {
-        ready!(poll_proceed(cx));
         let (handle, place) = (self.handle, self.place);
         self.waits.poll(cx, |_, who| {
             ready!(handle.poll_settled(who));
@@ -514,7 +513,7 @@ macro_rules! transfers {
             type Output = (io::Result<usize>, $back);
 
             fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-                self.0.poll_outcome(cx)
+                poll_counted(cx, |cx| self.0.poll_outcome(cx))
             }
         }
 

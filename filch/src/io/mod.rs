@@ -18,9 +18,9 @@
 //! | `line` | whose turn is it, and what has to end first? |
 //! | `batch` | what is told when the lock is free? |
 //! | `sys` | which system calls are made? |
-//! | `copy` | how do bytes get from one stream to another? |
 //!
-//! This leaf knows wakers, never tasks. To write an operation, see `op` and `request`.
+//! This leaf knows wakers, never tasks. What counts against a task's budget (`copy`, streams in memory) is
+//! in `streams.rs`, and shown here. To write an operation, see `op` and `request`.
 
 pub(crate) mod line;
 pub(crate) mod readiness;
@@ -37,7 +37,6 @@ mod system {
     pub(crate) mod batch;
     pub(crate) mod buf;
     pub(crate) mod buffers;
-    pub(crate) mod copy;
     pub(crate) mod descriptor;
     pub(crate) mod driver;
     pub(crate) mod engine;
@@ -56,13 +55,11 @@ pub use system::buf::{IoBuf, IoBufMut, Slice};
 #[cfg(not(loom))]
 pub use system::buffers::Chunk;
 #[cfg(not(loom))]
-pub use system::copy::{Copied, CopyBidirectional, copy_bidirectional};
-#[cfg(not(loom))]
 pub(crate) use system::{
     batch, buffers, descriptor, driver, engine, epoll, fake, files, op, request, sys, uring,
 };
 
-/// The traits of streams, and what can be done with any stream: buffers, lines, halves, `copy`.
+/// The traits of streams, and what can be done with any stream: buffers, lines, halves.
 ///
 /// ```
 /// use filch::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -79,6 +76,11 @@ pub(crate) use system::{
 #[doc(inline)]
 pub use futures_lite::io::{
     AssertAsync, AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncSeek, AsyncSeekExt,
-    AsyncWrite, AsyncWriteExt, BufReader, BufWriter, Cursor, Lines, Split, Take, copy, empty,
-    repeat, sink, split,
+    AsyncWrite, AsyncWriteExt, BufReader, BufWriter, Cursor, Lines, Split, Take, split,
+};
+
+/// A face that shows itself here; nothing in this module uses it.
+#[cfg(not(loom))]
+pub use crate::streams::{
+    Copied, CopyBidirectional, Empty, Repeat, Sink, copy, copy_bidirectional, empty, repeat, sink,
 };

@@ -15,11 +15,13 @@ use crate::task::budget::poll_counted;
 impl Socket {
     /// Bytes into `buf`; none are the end.
     pub(super) fn poll_read(&self, cx: &Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
-        if buf.is_empty() {
-            return Poll::Ready(Ok(0));
-        }
-        // SAFETY: `poll_read` writes initialized bytes only.
-        poll_counted(cx, |cx| self.reads.poll_read((&*cx).into(), unsafe { uninit(buf) }))
+        poll_counted(cx, |cx| {
+            if buf.is_empty() {
+                return Poll::Ready(Ok(0));
+            }
+            // SAFETY: `poll_read` writes initialized bytes only.
+            self.reads.poll_read((&*cx).into(), unsafe { uninit(buf) })
+        })
     }
 
     /// Bytes of `buf`, as many as fit.
@@ -75,16 +77,17 @@ macro_rules! writer {
 
             fn poll_flush(
                 self: std::pin::Pin<&mut Self>,
-                _: &mut std::task::Context<'_>,
+                cx: &mut std::task::Context<'_>,
             ) -> std::task::Poll<std::io::Result<()>> {
-                std::task::Poll::Ready(Ok(()))
+                crate::task::budget::poll_proceed(cx).map(Ok)
             }
 
             fn poll_close(
                 self: std::pin::Pin<&mut Self>,
                 cx: &mut std::task::Context<'_>,
             ) -> std::task::Poll<std::io::Result<()>> {
-                self.socket().writes.poll_shut(cx)
+                let writes = &self.socket().writes;
+                crate::task::budget::poll_counted(cx, |cx| writes.poll_shut(cx))
             }
         }
     };

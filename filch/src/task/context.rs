@@ -57,6 +57,9 @@ pub(crate) struct Context {
     pub(crate) purse: Cell<*const Header>,
     /// Operations left before the running task should let others go first.
     pub(crate) budget: Cell<u32>,
+    /// Times that a spent budget refused somebody who polls with another waker than the task's (G3 of
+    /// `budget`).
+    pub(crate) refused: Cell<u32>,
     /// The running future asked to be queued again without being woken.
     pub(crate) yielded: Cell<bool>,
     /// Units of the running task's group (C4); used on worker threads only.
@@ -82,6 +85,7 @@ thread_local! {
             below: Cell::new(ptr::null()),
             purse: Cell::new(ptr::null()),
             budget: Cell::new(u32::MAX),
+            refused: Cell::new(0),
             yielded: Cell::new(false),
             ledger: Ledger::new(),
             tree: Ledger::new(),
