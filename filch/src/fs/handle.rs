@@ -103,7 +103,7 @@ impl Handle {
     /// # Errors
     /// If nothing drives I/O in this runtime.
     pub(super) fn new(fd: OwnedFd, engine: Arc<Engine>) -> io::Result<Arc<Self>> {
-        let kind = engine.find()?.kind;
+        let kind = engine.open()?.kind;
         let (cursor, position) = match sys::lseek(fd.as_raw_fd(), 0, libc::SEEK_CUR) {
             Err(_) => (0, Position::None),
             Ok(cursor) if sys::status_flags(fd.as_raw_fd()) & libc::O_APPEND != 0 => {

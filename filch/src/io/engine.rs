@@ -25,6 +25,7 @@ use std::task::Waker;
 
 use super::batch::Batch;
 use super::buffers::Pool;
+use super::cause::Cause;
 use super::driver::{Caller, Cancel, Driver, Kind, Performer, Refused};
 use super::epoll::SourceKey;
 use super::files::Abilities;
@@ -58,6 +59,8 @@ pub(crate) struct Engine {
     /// What to try, best first; empty if there is nothing to drive (an event core of the user's).
     chain: Vec<Kind>,
     found: OnceLock<Found>,
+    /// Some driver was opened.
+    opened: AtomicBool,
     /// Whose turn it is (G2).
     turn: AtomicUsize,
     hooks: Hooks,
@@ -105,21 +108,10 @@ pub(crate) struct Source {
     pub(crate) readiness: Arc<Readiness>,
 }
 
-/// What a runtime's end leaves to say.
-fn ended() -> io::Error {
-    io::Error::other("the runtime that drives this has ended")
-}
-
-/// What there is to say where no worker drives I/O.
-fn nobody() -> io::Error {
-    let text = "no worker of the runtime drives I/O: it has none yet, or theirs are the program's event cores";
-    io::Error::new(io::ErrorKind::Unsupported, text)
-}
-
 impl From<Refused> for io::Error {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::Closed => ended(),
+            Refused::Closed => Cause::Ended.into(),
             Refused::Failed(error) => error,
         }
     }
@@ -138,10 +130,10 @@ impl Engine {
         debug_assert!(regular <= drivers);
         let epoch = sim::now();
         let drivers = (0..drivers).map(|_| Arc::new(Driver::new(epoch))).collect();
-        let (found, turn) = (OnceLock::new(), AtomicUsize::new(0));
+        let (found, opened, turn) = (OnceLock::new(), AtomicBool::new(false), AtomicUsize::new(0));
         let manned = (0..regular).map(|_| AtomicBool::new(false)).collect();
         let moves = RwLock::new(());
-        Arc::new(Self { drivers, regular, manned, moves, chain, found, turn, hooks })
+        Arc::new(Self { drivers, regular, manned, moves, chain, found, opened, turn, hooks })
     }
 
     /// A worker looks after this driver from now on.
@@ -233,13 +225,37 @@ impl Engine {
             match granted {
                 Ok(abilities) => return Ok(Found { kind, abilities, refusals }),
                 Err(error) => {
-                    let Some(errno) = is_refusal(&error) else { return Err(error) };
+                    let Some(errno) = is_refusal(&error) else {
+                        return Err(Cause::unopened(error));
+                    };
                     refusals.push(Refusal { kind, errno });
                     last = error;
                 }
             }
         }
-        Err(last)
+        Err(Cause::unopened(last))
+    }
+
+    /// As `find`, and makes sure that a driver is open: whoever is about to do I/O hears here if the system
+    /// does not give what that takes, rather than from each operation. Where no worker is there yet,
+    /// nothing is opened.
+    pub(crate) fn open(&self) -> io::Result<&Found> {
+        let found = self.find()?;
+        // ORDERING: Relaxed, a hint: who opens twice finds it open.
+        if found.kind == Kind::Fake || self.opened.load(Ordering::Relaxed) {
+            return Ok(found);
+        }
+        let own = self.here();
+        for driver in own.into_iter().chain(self.manned_in_turn()) {
+            match self.drivers[driver].ensure_open(found.kind) {
+                // ORDERING: Relaxed, as above.
+                Ok(()) => self.opened.store(true, Ordering::Relaxed),
+                Err(Refused::Closed) => continue,
+                Err(Refused::Failed(error)) => return Err(error),
+            }
+            break;
+        }
+        Ok(found)
     }
 
     /// What drives I/O and why, for people.
@@ -302,7 +318,7 @@ impl Engine {
                 Err(error) => refused = Some(error),
             }
         }
-        Err(refused.map_or_else(nobody, io::Error::from))
+        Err(refused.map_or_else(|| Cause::Nobody.into(), io::Error::from))
     }
 
     /// Starts an operation; `waker` is woken when it is over.
@@ -471,7 +487,7 @@ impl Engine {
                 Err(Refused::Failed(error)) => return Err(error),
             }
         }
-        Err(refused.map_or_else(nobody, io::Error::from))
+        Err(refused.map_or_else(|| Cause::Nobody.into(), io::Error::from))
     }
 
     /// Forgets a descriptor, which is still open.

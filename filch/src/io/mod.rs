@@ -16,12 +16,15 @@
 //! | `wake` | how is a waiting thread woken? |
 //! | `waiters` | who waits, and how does one of them give up? |
 //! | `line` | whose turn is it, and what has to end first? |
+//! | `cause` | what kept an operation from the kernel? |
 //! | `batch` | what is told when the lock is free? |
 //! | `sys` | which system calls are made? |
 //!
 //! This leaf knows wakers, never tasks. What counts against a task's budget (`copy`, streams in memory) is
 //! in `streams.rs`, and shown here. To write an operation, see `op` and `request`.
 
+#[cfg_attr(loom, allow(dead_code, reason = "models meet no system"))]
+pub(crate) mod cause;
 pub(crate) mod line;
 pub(crate) mod readiness;
 pub(crate) mod slots;
@@ -32,7 +35,7 @@ pub(crate) mod wake;
 #[cfg(not(loom))]
 #[path = "."]
 mod system {
-    use super::{readiness, slots, waiters, wake};
+    use super::{cause, readiness, slots, waiters, wake};
 
     pub(crate) mod batch;
     pub(crate) mod buf;

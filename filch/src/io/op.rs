@@ -15,6 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use super::cause::answer_of;
 use super::descriptor::Descriptor;
 use super::driver::Cancel;
 use super::engine::{Engine, Ticket};
@@ -157,8 +158,7 @@ impl<'e, T: Operation> Op<'e, T> {
 
 /// An error that came instead of a completion, as one.
 fn refused(error: &io::Error) -> Completion {
-    let errno = error.raw_os_error().unwrap_or(libc::ECANCELED);
-    Completion { result: -errno, flags: 0 }
+    Completion { result: answer_of(error), flags: 0 }
 }
 
 impl<T: Operation> Future for Op<'_, T> {

@@ -11,6 +11,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
+use super::cause::error_of;
 use super::fake;
 use super::readiness::Direction;
 use super::request::{First, Request};
@@ -33,7 +34,7 @@ fn small(result: libc::c_int) -> i32 {
 
 /// An answer as std has it.
 pub(crate) fn to_io(result: i32) -> io::Result<u32> {
-    u32::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
+    u32::try_from(result).map_err(|_| error_of(result))
 }
 
 /// # Safety
@@ -176,18 +177,6 @@ pub(crate) unsafe fn close(fd: RawFd) {
     fake::close(fd);
     // SAFETY: by the caller's promise.
     drop(unsafe { OwnedFd::from_raw_fd(fd) });
-}
-
-/// Lets a time pass, as a ring does: it ends with `ETIME`.
-///
-/// # Safety
-/// `time` may be read.
-pub(crate) unsafe fn pause(time: *const libc::timespec) -> i32 {
-    // SAFETY: by the caller's promise; nothing is written.
-    match small(unsafe { libc::nanosleep(time, std::ptr::null_mut()) }) {
-        0 => -libc::ETIME,
-        error => error,
-    }
 }
 
 /// A timeout as the kernel takes it; what it cannot hold means for ever.

@@ -144,7 +144,7 @@ pub(super) async fn connect_here(socket: &Socket, address: &SockAddr) -> io::Res
             Ok(()) => return socket.block(),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                backoff.pause(socket.descriptor.engine()).await;
+                backoff.pause().await;
             }
             Err(error) => return Err(error),
         }

@@ -4,6 +4,7 @@ mod backend;
 mod cancel;
 mod copies;
 mod datagrams;
+mod denied;
 mod edges;
 mod ends;
 mod faults;

@@ -154,7 +154,7 @@ impl UnixDatagram {
         loop {
             match datagram::try_send_to(&self.0, buf, to) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    backoff.pause(self.0.engine()).await;
+                    backoff.pause().await;
                 }
                 result => return result,
             }
