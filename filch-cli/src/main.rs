@@ -7,6 +7,7 @@ mod tour;
 mod tune;
 
 use clap::{Parser, Subcommand};
+use std::io;
 use std::process::ExitCode;
 
 /// One work-stealing runtime for async tasks and CPU jobs, with structure.
@@ -33,9 +34,26 @@ enum Command {
     Load(bench::LoadArgs),
 }
 
+/// Whether a runtime can be made of what the environment and its file say. Asked before anything is
+/// measured, written or shown.
+fn check_configuration() -> io::Result<()> {
+    filch::Builder::new().resolve()?;
+    // Whether the system has the back-end shows only in a runtime.
+    drop(filch::Builder::new().workers(1).build()?);
+    Ok(())
+}
+
+/// What is wrong: with the configuration, as with an argument, or with something else.
+fn exit_code(error: &io::Error) -> ExitCode {
+    match error.get_ref().and_then(|error| error.downcast_ref()) {
+        None | Some(filch::BuildError::Thread { .. }) => ExitCode::FAILURE,
+        Some(_) => ExitCode::from(2),
+    }
+}
+
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command.unwrap_or(Command::Tour) {
-        Command::Tour => tour::tour(),
+        Command::Tour => check_configuration().and_then(|()| tour::tour()),
         Command::Bench(args) => bench::bench(&args),
         Command::Tune(args) => tune::tune(&args),
         Command::Sample(args) => bench::sample(&args).map(|never| match never {}),
@@ -44,8 +62,8 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("filch: {error}");
-            ExitCode::FAILURE
+            eprintln!("filch: {}", error.to_string().replace('\n', " "));
+            exit_code(&error)
         }
     }
 }

@@ -27,6 +27,14 @@ fn filch(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_filch")).args(args).output().expect("the program starts")
 }
 
+/// Runs the program with a variable of the environment, and returns its exit code and what it says
+/// besides its results, line by line.
+fn refused(args: &[&str], variable: &str, value: &str) -> (Option<i32>, Vec<String>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_filch"));
+    let output = command.args(args).env(variable, value).output().expect("the program starts");
+    (output.status.code(), text(&output.stderr).lines().map(str::to_owned).collect())
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
@@ -165,4 +173,37 @@ fn no_arguments_mean_the_tour() {
     };
     assert!(!titles(&bare).is_empty());
     assert_eq!(titles(&bare), titles(&tour));
+}
+
+#[test]
+fn a_configuration_that_makes_no_sense_is_told_in_one_line() {
+    let (file, out) = (scratch("nonsense.conf"), scratch("untouched.conf"));
+    fs::write(&file, "ring_capacity = 256\nio_affinity = 100000\n").expect("a file");
+    let torn = scratch("torn.conf");
+    fs::write(&torn, "io_workers = 2\nring_capacity = x\n").expect("a file");
+    let path = |path: &PathBuf| path.to_str().expect("UTF-8").to_owned();
+    let wrong = [
+        ("FILCH_IO_WORKERS", "many".to_owned(), "FILCH_IO_WORKERS=\"many\""),
+        ("FILCH_STACK_SIZE", "1".to_owned(), "FILCH_STACK_SIZE=\"1\""),
+        ("FILCH_IO", "carrier pigeon".to_owned(), "FILCH_IO=\"carrier pigeon\""),
+        ("FILCH_CONFIG", path(&file), "`io_affinity`: there is no CPU 100000"),
+        ("FILCH_CONFIG", path(&torn), "line 2: `ring_capacity`"),
+        ("FILCH_CONFIG", "/no such file".to_owned(), "/no such file"),
+    ];
+    for args in [
+        &[][..],
+        &["tour"],
+        &["bench", "--quick", "--only", "fib"],
+        &["tune", "--quick", "--budget", "0.001", "--output", &path(&out)],
+    ] {
+        for (variable, value, says) in &wrong {
+            fs::write(&out, "# mine\n").expect("a file");
+            let (code, lines) = refused(args, variable, value);
+            assert_eq!(code, Some(2), "{args:?} with {variable}={value}: {lines:?}");
+            assert_eq!(lines.len(), 1, "{args:?} with {variable}={value}: {lines:?}");
+            assert!(lines[0].starts_with("filch: ") && lines[0].contains(says), "{lines:?}");
+            let kept = fs::read_to_string(&out).expect("still there");
+            assert_eq!(kept, "# mine\n", "tune writes nothing before it may start");
+        }
+    }
 }

@@ -81,6 +81,9 @@ pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
 /// Which branch is polled first is random, so none of several that are always ready starves. With `biased;`
 /// in front of the branches they are polled in the order in which they are written.
 ///
+/// A temporary that the expression of a future borrows at its outermost, as in `&mut future()`, lives until the
+/// handler runs. An `else` alone is evaluated at once.
+///
 /// # Panics
 ///
 /// If all branches are disabled and there is no `else`.
@@ -104,7 +107,8 @@ pub fn race(input: TokenStream) -> TokenStream {
 
 /// Awaits all futures, in one task, and gives a tuple of their values.
 ///
-/// They take turns on one thread; to run them at the same time, spawn them.
+/// They take turns on one thread; to run them at the same time, spawn them. Who is polled first changes from poll
+/// to poll; with `biased;` in front they are polled in the order in which they are written. Of nothing, it is `()`.
 #[proc_macro]
 pub fn join(input: TokenStream) -> TokenStream {
     select::join(select::Join::All, input.into()).into()
@@ -112,7 +116,7 @@ pub fn join(input: TokenStream) -> TokenStream {
 
 /// Awaits all futures, in one task, and gives a tuple of their values; or the first error, dropping the rest.
 ///
-/// For cancel safety see [`macro@select`].
+/// `biased;` is as in [`macro@join`], cancel safety as in [`macro@select`]. Of nothing, it is `Ok(())`.
 #[proc_macro]
 pub fn try_join(input: TokenStream) -> TokenStream {
     select::join(select::Join::Try, input.into()).into()

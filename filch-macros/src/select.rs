@@ -5,8 +5,9 @@
 //! S2. All futures are dropped before a handler of `select!` runs, so it may use what they borrowed.
 //! S3. All conditions are looked at before a future is made, which may borrow what they read. The future
 //!     of a branch that is disabled is not made.
+//!     A temporary that an expression borrows lives as long as its future, as in a `let`.
 //! S4. Who is polled first changes from poll to poll, unless `biased;` says otherwise: by chance in
-//!     `select!`, in turn in `join!`. A branch that uses up the budget does not starve the others.
+//!     `select!` and `race!`, in turn in `join!`. A branch that uses up the budget does not starve the others.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
@@ -24,7 +25,7 @@ struct Branch {
 }
 
 struct Select {
-    biased: bool,
+    order: Order,
     branches: Vec<Branch>,
     otherwise: Option<Expr>,
 }
@@ -63,13 +64,28 @@ fn handler(input: ParseStream<'_>) -> Result<Expr> {
     Ok(handler)
 }
 
+/// In which order the futures are polled (S4).
+#[derive(Clone, Copy, PartialEq)]
+enum Order {
+    Fair,
+    /// As they are written.
+    Biased,
+}
+
+impl Parse for Order {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        if !(input.peek(keyword::biased) && input.peek2(Token![;])) {
+            return Ok(Self::Fair);
+        }
+        input.parse::<keyword::biased>()?;
+        input.parse::<Token![;]>()?;
+        Ok(Self::Biased)
+    }
+}
+
 impl Parse for Select {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
-        let biased = input.peek(keyword::biased) && input.peek2(Token![;]);
-        if biased {
-            input.parse::<keyword::biased>()?;
-            input.parse::<Token![;]>()?;
-        }
+        let order = input.parse()?;
         let (mut branches, mut otherwise) = (Vec::new(), None);
         while !input.is_empty() {
             if input.peek(Token![else]) {
@@ -82,10 +98,10 @@ impl Parse for Select {
                 branches.push(input.parse()?);
             }
         }
-        if branches.is_empty() {
+        if branches.is_empty() && otherwise.is_none() {
             return Err(input.error("`select!` needs a branch: `pattern = future => expression`"));
         }
-        Ok(Self { biased, branches, otherwise })
+        Ok(Self { order, branches, otherwise })
     }
 }
 
@@ -94,16 +110,11 @@ pub(crate) fn select(input: TokenStream) -> TokenStream {
 }
 
 pub(crate) fn race(input: TokenStream) -> TokenStream {
-    let parser = |input: ParseStream<'_>| {
-        let biased = input.peek(keyword::biased) && input.peek2(Token![;]);
-        if biased {
-            input.parse::<keyword::biased>()?;
-            input.parse::<Token![;]>()?;
+    let List { order, futures } = match syn::parse2(input) {
+        Ok(List { futures, .. }) if futures.is_empty() => {
+            return Error::new(Span::call_site(), "`race!` needs a future").into_compile_error();
         }
-        Ok((biased, futures(input)?))
-    };
-    let (biased, futures) = match syn::parse::Parser::parse2(parser, input) {
-        Ok(parsed) => parsed,
+        Ok(list) => list,
         Err(error) => return error.into_compile_error(),
     };
     let value = local("winner");
@@ -114,15 +125,21 @@ pub(crate) fn race(input: TokenStream) -> TokenStream {
         handler: syn::parse_quote!(#value),
     };
     let branches = futures.into_iter().map(branch).collect();
-    expand_select(&Select { biased, branches, otherwise: None })
+    expand_select(&Select { order, branches, otherwise: None })
 }
 
-fn futures(input: ParseStream<'_>) -> Result<Vec<Expr>> {
-    let futures = Punctuated::<Expr, Token![,]>::parse_terminated(input)?;
-    if futures.is_empty() {
-        return Err(input.error("expected a future"));
+/// `biased; future, future`
+struct List {
+    order: Order,
+    futures: Vec<Expr>,
+}
+
+impl Parse for List {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let order = input.parse()?;
+        let futures = Punctuated::<Expr, Token![,]>::parse_terminated(input)?;
+        Ok(Self { order, futures: futures.into_iter().collect() })
     }
-    Ok(futures.into_iter().collect())
 }
 
 /// A name that the caller's code cannot meet.
@@ -159,30 +176,41 @@ fn plain(pattern: &Pat) -> Pat {
     pattern
 }
 
+/// Makes a future, unless its branch is disabled, and pins it (S1, S3).
+fn pin(name: &Ident, future: &Expr, enabled: Option<&Ident>) -> TokenStream {
+    let made = local("made");
+    let some = quote! { ::std::option::Option::Some(#future) };
+    let some = match enabled {
+        Some(enabled) => quote! { if #enabled { #some } else { ::std::option::Option::None } },
+        None => some,
+    };
+    // A statement of its own, so that what the expression borrows lives on.
+    quote! {
+        let #made = #some;
+        let mut #name = ::std::pin::pin!(#made.map(::std::future::IntoFuture::into_future));
+    }
+}
+
 fn expand_select(select: &Select) -> TokenStream {
     let count = select.branches.len();
+    if let (0, Some(otherwise)) = (count, &select.otherwise) {
+        return quote! {{ #otherwise }};
+    }
     let (futures, value, selected) = (numbered("future", count), local("value"), local("selected"));
     let outcome = format_ident!("__FilchSelected");
     let variants: Vec<Ident> = (0..count).map(|index| format_ident!("B{index}")).collect();
-    let start = if select.biased {
-        quote! { 0 }
-    } else {
-        quote! { ::filch::sync::__private::start(#count) }
+    let start = match select.order {
+        Order::Biased => quote! { 0 },
+        Order::Fair => quote! { ::filch::sync::__private::start(#count) },
     };
     let enabled = numbered("enabled", count);
     let conditions = select.branches.iter().zip(&enabled).filter_map(|(branch, name)| {
         branch.condition.as_ref().map(|condition| quote! { let #name: bool = #condition; })
     });
-    let pins = select.branches.iter().zip(&futures).zip(&enabled).map(|((branch, name), enabled)| {
-        let future = &branch.future;
-        let made =
-            quote! { ::std::option::Option::Some(::std::future::IntoFuture::into_future(#future)) };
-        let made = match &branch.condition {
-            Some(_) => quote! { if #enabled { #made } else { ::std::option::Option::None } },
-            None => made,
-        };
-        quote! { let mut #name = ::std::pin::pin!(#made); }
-    });
+    let pins =
+        select.branches.iter().zip(&futures).zip(&enabled).map(|((branch, name), enabled)| {
+            pin(name, &branch.future, branch.condition.as_ref().map(|_| enabled))
+        });
     let arms = select.branches.iter().enumerate().map(|(index, branch)| {
         let (variant, pattern) = (&variants[index], plain(&branch.pattern));
         poll_arm(
@@ -212,7 +240,8 @@ fn expand_select(select: &Select) -> TokenStream {
     quote! {{
         #[allow(non_camel_case_types)]
         enum #outcome<#(#variants),*> { #(#variants(#variants),)* Nothing }
-        let #selected = {
+        #[allow(unused_mut)]
+        let mut #selected = {
             #(#conditions)*
             #(#pins)*
             ::std::future::poll_fn(|cx| {
@@ -276,11 +305,17 @@ pub(crate) enum Join {
 }
 
 pub(crate) fn join(kind: Join, input: TokenStream) -> TokenStream {
-    let futures = match syn::parse::Parser::parse2(futures, input) {
-        Ok(futures) => futures,
+    let List { order, futures } = match syn::parse2(input) {
+        Ok(list) => list,
         Err(error) => return error.into_compile_error(),
     };
     let count = futures.len();
+    if count == 0 {
+        return match kind {
+            Join::All => quote! { ::std::future::ready(()).await },
+            Join::Try => quote! { ::std::future::ready(::std::result::Result::Ok(())).await },
+        };
+    }
     let (names, outputs) = (numbered("future", count), numbered("output", count));
     let (value, first) = (local("value"), local("first"));
     let arms = (0..count).map(|index| {
@@ -297,26 +332,28 @@ pub(crate) fn join(kind: Join, input: TokenStream) -> TokenStream {
             },
         })
     });
-    let polls = poll_all(
-        count,
-        &quote! {{
-            let start = #first;
-            #first = if start + 1 == #count { 0 } else { start + 1 };
-            start
-        }},
-        arms,
-    );
+    let (turns, start) = match order {
+        Order::Biased => (quote! {}, quote! { 0 }),
+        Order::Fair => (
+            quote! { let mut #first: usize = 0; },
+            quote! {{
+                let start = #first;
+                #first = if start + 1 == #count { 0 } else { start + 1 };
+                start
+            }},
+        ),
+    };
+    let polls = poll_all(count, &start, arms);
+    let pins = names.iter().zip(&futures).map(|(name, future)| pin(name, future, None));
     let taken = quote! { (#(#outputs.take().expect("polled after it was ready"),)*) };
     let done = match kind {
         Join::All => taken,
         Join::Try => quote! { ::std::result::Result::Ok(#taken) },
     };
     quote! {{
-        #(let mut #names = ::std::pin::pin!(
-            ::std::option::Option::Some(::std::future::IntoFuture::into_future(#futures))
-        );)*
+        #(#pins)*
         #(let mut #outputs = ::std::option::Option::None;)*
-        let mut #first: usize = 0;
+        #turns
         ::std::future::poll_fn(|cx| {
             #polls
             ::std::task::Poll::Ready(#done)
@@ -324,3 +361,6 @@ pub(crate) fn join(kind: Join, input: TokenStream) -> TokenStream {
         .await
     }}
 }
+
+#[cfg(test)]
+mod tests;

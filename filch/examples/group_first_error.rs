@@ -25,11 +25,8 @@ fn main() {
     println!("{few:?}");
     assert_eq!(few.map(|pages| pages.len()), Ok(3));
 
-    // A body that awaits a cancelled child by value would panic with it; it drops the handles.
-    let many: Result<(), String> = filch::block_on(filch::group(async |g| {
-        (0..20).for_each(|page| drop(g.spawn(fetch(page))));
-        Ok(())
-    }));
+    // The error of page 7 ends the others, and the body that awaits them.
+    let many = filch::block_on(fetch_all(0..20));
     println!("{many:?}");
     assert_eq!(many, Err("page 7 is missing".to_owned()));
 }

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use filch::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use filch::io::{AsyncReadExt, BufReader};
 use filch::net::{TcpListener, TcpStream};
 
 /// Bytes of a request's head at most.

@@ -2,13 +2,12 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ptr;
 
 use crate::runtime::{Handle, Runtime};
-use crate::sched::adopt::{Guest, Stay};
+use crate::sched::adopt::{self, Ends, Guest};
 use crate::sched::shared::{Phase, Shared};
 use crate::sched::worker::Worker;
-use crate::task::context;
+use crate::task::context::{self, Context};
 
 /// Evidence that this thread is a worker; dropped, it is one no longer. See [`Handle::adopt`].
 ///
@@ -22,8 +21,8 @@ use crate::task::context;
 /// ```
 #[must_use = "the thread is a worker until this is dropped"]
 pub struct Adopted {
-    /// On the heap, because the context points to the worker. Boxed once per adoption.
-    guest: Box<Guest>,
+    /// On the heap, because the context points to the worker. `Some` until the drop.
+    guest: Option<Box<Guest>>,
     /// The worker is this thread's.
     here: PhantomData<*const ()>,
 }
@@ -71,6 +70,9 @@ impl std::error::Error for AdoptError {}
 impl Handle {
     /// Makes this thread a compute worker of the runtime until the guard is dropped.
     ///
+    /// The guard may be dropped at any moment. While something else is entered on the thread, or a call waits, the
+    /// place stays taken, and the adoption ends with the outermost of these.
+    ///
     /// It may spawn, join and be stolen from; what it spawns goes to this runtime. It runs jobs
     /// while it waits in a call, and between its calls it runs nothing. Jobs that are left when it
     /// goes are taken by others.
@@ -90,11 +92,12 @@ impl Handle {
     /// [`adoptable_threads`](crate::Builder::adoptable_threads) are adopted, or if the runtime is
     /// shutting down.
     pub fn adopt(&self) -> Result<Adopted, AdoptError> {
+        adopt::end_left();
         // SAFETY: used within this call only.
         if unsafe { Worker::current() }.is_some() {
             return Err(AdoptError::IsWorker);
         }
-        if context::with(|cx| !cx.group.get().is_null()) {
+        if context::with(Context::is_inside_call) {
             return Err(AdoptError::InsideCall);
         }
         let shared = self.shared();
@@ -105,10 +108,8 @@ impl Handle {
         // The pointer of the home and not the reference: it is the one the `Arc` gave.
         // SAFETY: the reference shows that it is alive.
         let shared = unsafe { Shared::to_arc(shared.root.home().shared.cast()) };
-        let guest = Guest::new(&shared, Stay::Adopted);
-        let guest = Box::new(guest.ok_or(AdoptError::NoSlot { adoptable_threads })?);
-        guest.worker().become_current();
-        Ok(Adopted { guest, here: PhantomData })
+        let guest = adopt::adopt(&shared).ok_or(AdoptError::NoSlot { adoptable_threads })?;
+        Ok(Adopted { guest: Some(guest), here: PhantomData })
     }
 }
 
@@ -144,31 +145,21 @@ impl Adopted {
 
 impl Drop for Adopted {
     /// # Panics
-    /// Inside a `join`, a `scope` or another call of the adopted thread, which still uses its place.
+    /// Inside a `join`, a `scope` or another call of the adopted thread, which still uses its place. The adoption
+    /// ends with that call.
     fn drop(&mut self) {
-        let worker = self.guest.worker();
-        // Also at the end of a task, when its frame is gone and a waker of the user's is called.
-        let busy = worker.forking.get() > 0
-            || worker.slot().is_in_task()
-            || context::with(|cx| !cx.group.get().is_null());
-        if busy {
-            // It keeps its place, as if the guard were forgotten.
-            let kept = std::mem::replace(&mut self.guest, Box::new(Guest::gone()));
-            std::mem::forget(kept);
-            if !std::thread::panicking() {
-                panic!("an adopted thread leaves inside a call that still uses its place");
-            }
-            return;
+        let ends = self.guest.take().map(adopt::end);
+        if ends == Some(Ends::AfterCall) && !std::thread::panicking() {
+            panic!(
+                "an adopted thread leaves inside a call that still uses its place: it will leave when the call ends"
+            );
         }
-        context::with(|cx| {
-            cx.worker.set(ptr::null());
-            cx.cache.set(ptr::null());
-        });
     }
 }
 
 impl fmt::Debug for Adopted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Adopted").field("slot", &self.guest.worker().index()).finish()
+        let slot = self.guest.as_ref().map(|guest| guest.worker().index());
+        f.debug_struct("Adopted").field("slot", &slot).finish()
     }
 }

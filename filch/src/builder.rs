@@ -2,6 +2,7 @@
 //!
 //! B1. The program wins over the environment, the environment over the machine.
 //! B2. A resolved `Config` is valid and has worker counts from 1 to `max_workers`.
+//! B3. The CPUs that it lists exist. Whether this process may use them is asked when a thread starts.
 //!
 //! Not here: starting the threads (runtime.rs).
 
@@ -19,13 +20,14 @@ use crate::{
         file::{Chosen, File},
         hooks::{Hooks, WorkerInfo},
     },
-    error::BuildError,
+    error::{BuildError, ConfigError},
     io::engine::Closure,
     sched::{
         core::EventCore,
         shared::{Birth, CoreFactory, Parts, Shared},
     },
     spawn::{Place, TaskBuilder},
+    task::join::JoinError,
     timer::Clock,
 };
 
@@ -34,8 +36,8 @@ mod tuning;
 /// Sets up a runtime.
 ///
 /// What the program leaves open is filled from the environment, and what that leaves open from
-/// the machine. Open are a worker count of 0, a `None`, and a thread name, a `max_workers` or a
-/// `single_thread` that was never set. So a variable never overrules a choice of the program.
+/// the machine. Open are a worker count of 0, a `None`, and a thread name, a `max_workers`, a
+/// `single_thread` or an `unhandled_panic` that was never set. So a variable never overrules a choice of the program.
 ///
 /// | variable | fills | format |
 /// | --- | --- | --- |
@@ -48,6 +50,7 @@ mod tuning;
 /// | `FILCH_SINGLE_THREAD` | [`Config::single_thread`], unless the program asks for several workers | `1`, `true`, `0` or `false` |
 /// | `FILCH_THREAD_NAME` | [`Config::thread_name`] | text |
 /// | `FILCH_IO` | [`Config::io_backend`], if that is `Auto` | `auto`, `uring`, `uring-plain` or `epoll` |
+/// | `FILCH_UNHANDLED_PANIC` | [`Config::unhandled_panic`] | `propagate` or `report` |
 /// | `FILCH_CONFIG` | every parameter that neither the program nor another variable sets | path of a file, see [`Builder::from_file`] |
 ///
 /// A variable that cannot be understood is an error, even where it would not have been used.
@@ -151,10 +154,19 @@ impl Builder {
     }
 }
 
-/// Runs a closure of the I/O engine as a task of the runtime's own group.
-fn offload(shared: &Shared, closure: Closure) {
+/// Runs a closure of the I/O engine as a task of the runtime's own group. If no thread can be started for it, returns
+/// the system's error number.
+fn offload(shared: &Shared, closure: Closure) -> Result<(), i32> {
     let place = Place::Group(shared.root.clone());
-    drop(TaskBuilder::at(place).name("system call").spawn_blocking(closure));
+    let handle = TaskBuilder::at(place).name("system call").spawn_blocking(closure);
+    if !handle.is_finished() {
+        return Ok(());
+    }
+    let failed = handle.wait_outcome().err();
+    match failed.as_ref().and_then(JoinError::never_ran).and_then(|why| why.errno) {
+        Some(errno) => Err(errno),
+        None => Ok(()),
+    }
 }
 
 impl Builder {
@@ -258,6 +270,8 @@ impl Builder {
             file.apply(&mut config, &chosen);
         }
         config.validate()?;
+        check_affinity("io_affinity", &config.io_affinity, machine)?;
+        check_affinity("compute_affinity", &config.compute_affinity, machine)?;
         settle_workers(&mut config, &self.config, machine);
         debug_assert!(config.validate().is_ok());
         Ok(config)
@@ -270,6 +284,22 @@ fn read_file(path: &Path) -> Result<File, BuildError> {
     };
     let fail = |source| BuildError::File { path: path.to_owned(), source };
     fs::read_to_string(path).and_then(parse).map_err(fail)
+}
+
+/// Refuses a CPU that this machine does not have (B3).
+fn check_affinity(
+    field: &'static str,
+    affinity: &Affinity,
+    machine: &Machine,
+) -> Result<(), ConfigError> {
+    let Affinity::Cpus(cpus) = affinity else { return Ok(()) };
+    match machine.missing(cpus) {
+        None => Ok(()),
+        Some((cpu, list)) => {
+            let reason = format!("there is no CPU {cpu}: this machine has {list}");
+            Err(ConfigError::new(field, reason))
+        }
+    }
 }
 
 /// Makes both worker counts concrete (B2).

@@ -17,12 +17,14 @@ mod value;
 
 pub use crate::base::thread::Level;
 pub use file::ParseConfigError;
-pub use hooks::{PanicInfo, Role, WorkerInfo};
+pub use hooks::{LostWrite, PanicInfo, Role, WorkerInfo};
 
 /// Which CPUs the workers of one role may run on.
 ///
-/// Where the system has no affinity, or refuses it, the workers run anyway, anywhere. An automatic
-/// worker count does not exceed the CPUs that the role is confined to.
+/// A list with a CPU that the machine does not have is refused by
+/// [`Builder::resolve`](crate::Builder::resolve) and by what builds. Where the system has no affinity, or
+/// refuses one for CPUs that are there, the workers run anyway, anywhere. An automatic worker count does
+/// not exceed the CPUs that the role is confined to.
 ///
 /// # Examples
 ///
@@ -110,6 +112,44 @@ impl fmt::Display for IoBackend {
             Self::Epoll => "epoll",
         })
     }
+}
+
+/// What becomes of a panic of a task whose handle was dropped.
+///
+/// A panic goes to the holder of the handle under both, and to [`on_panic`](crate::Builder::on_panic) if nobody
+/// waits for the task's group. `docs/panics.md` in the repository has a table of every case.
+///
+/// # Examples
+///
+/// ```
+/// use filch::UnhandledPanic;
+/// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+///
+/// static REPORTED: AtomicU32 = AtomicU32::new(0);
+/// let server = filch::Builder::new()
+///     .workers(1)
+///     .unhandled_panic(UnhandledPanic::Report)
+///     .on_panic(|panic| {
+///         assert_eq!(panic.message(), "one bad request");
+///         REPORTED.fetch_add(1, Relaxed);
+///     })
+///     .build()?;
+/// let value = server.block_on(async {
+///     drop(filch::spawn(async { panic!("one bad request") }));
+///     filch::spawn(async { "served" }).await
+/// });
+/// assert_eq!((value, REPORTED.load(Relaxed)), ("served", 1));
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum UnhandledPanic {
+    /// It continues where the task's group is waited for, once all have ended: in `group`, `block_on` or
+    /// `scope`. A `group` also cancels the others at once. Any panic after the first is reported.
+    #[default]
+    Propagate,
+    /// [`on_panic`](crate::Builder::on_panic) hears of it at once, and nobody else does.
+    Report,
 }
 
 /// All tuning parameters of a runtime, as plain data.
@@ -207,9 +247,12 @@ pub struct Config {
     pub outbound_batch: Option<usize>,
     /// Independent queues that make up the injector, at most 1024. Default 4, *guessed*.
     pub injector_shards: usize,
-    /// Operations that a task may complete in one poll before it has to yield. Default 128,
-    /// *guessed*.
+    /// Operations that a task, or the future of a `block_on`, may complete in one poll before it has to
+    /// yield. Default 128, *guessed*.
     pub poll_budget: usize,
+    /// What becomes of a panic of a task whose handle was dropped, in each `block_on`, `scope`, and
+    /// `group` that does not say otherwise. Default `Propagate`, *guessed*.
+    pub unhandled_panic: UnhandledPanic,
     /// Seed of everything random: victims, start positions. Default `None`, *guessed*: a new one
     /// for each runtime.
     pub seed: Option<u64>,
@@ -273,6 +316,7 @@ impl Default for Config {
             outbound_batch: None,
             injector_shards: 4,
             poll_budget: 128,
+            unhandled_panic: UnhandledPanic::Propagate,
             seed: None,
             stack_size: None,
             thread_name: "filch".to_owned(),

@@ -36,8 +36,11 @@ use crate::task::join::JoinHandle;
 /// assert_eq!(sum, 499_500);
 /// ```
 ///
+/// In a [hive](crate::Builder::hive) that has no compute worker yet it waits for one to be attached.
+///
 /// # Panics
-/// If the closure panics, its panic continues in whoever awaits.
+/// If the closure panics, its panic continues in whoever awaits. If the runtime can have no compute worker at all,
+/// with that reason.
 ///
 /// # Cancel safety
 /// Dropping the future before the closure has started drops the closure, unrun. Once started it runs

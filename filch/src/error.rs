@@ -4,6 +4,8 @@
 
 use std::{error::Error, fmt, io, path::PathBuf};
 
+use crate::base::thread;
+
 /// A parameter whose value makes no sense: which one, and why.
 ///
 /// # Examples
@@ -119,7 +121,9 @@ impl fmt::Display for BuildError {
             Self::File { path, source } => {
                 write!(f, "invalid configuration file {}: {source}", path.display())
             }
-            Self::Thread { name, source } => write!(f, "cannot start thread {name:?}: {source}"),
+            Self::Thread { name, source } => {
+                write!(f, "cannot start thread {name:?}: {source}{}", thread::hint(source))
+            }
             Self::Io { backend, source } => write!(f, "cannot drive I/O by {backend}: {source}"),
         }
     }

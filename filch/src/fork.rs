@@ -9,11 +9,13 @@
 //!     behind a first half while a worker is idle.
 //! J4. A thread without a deque is lent one for the call (`sched/adopt.rs`). If all are out, it
 //!     calls one closure after the other.
+//! J5. Both closures are called, also if the first one panics. Its panic is caught, and goes on once
+//!     the second has ended: so that one runs on a thread that does not panic, and may panic itself.
 //!
 //! Not here: what the caller does while a thief has the second half (`sched/forks.rs`).
 
 use std::mem;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::block_on::AbortOnUnwind;
 use crate::idle::Idle;
@@ -23,7 +25,7 @@ use crate::sched::shared::{Phase, Shared};
 use crate::sched::worker::Worker;
 use crate::spawn::{self, Member};
 use crate::task::context::{self, Frame};
-use crate::task::group::{Group, guard_user_code};
+use crate::task::group::{Group, Payload, guard_user_code};
 use crate::task::header::Header;
 pub(crate) use crate::task::stack::Side;
 use crate::task::stack::StackJob;
@@ -51,8 +53,17 @@ pub use many::{Joined, join_all, join_many};
 /// ```
 ///
 /// # Panics
-/// If a closure panics, once neither runs any more. A panic of the first comes first; the second is
-/// then dropped uncalled, unless it had begun.
+/// If a closure panics, once both have ended: both are always called, whichever panics. If both
+/// panic, the caller sees the panic of the first closure, and the other one is dropped.
+/// [`std::thread::panicking`] is false in a closure although the other one has panicked.
+///
+/// ```
+/// let mut called = false;
+/// let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+///     filch::join(|| -> u32 { panic!("first") }, || called = true)
+/// }));
+/// assert!(panicked.is_err() && called);
+/// ```
 #[inline]
 pub fn join<RA: Send, RB: Send>(
     a: impl FnOnce() -> RA + Send,
@@ -82,8 +93,32 @@ fn join_elsewhere<RA: Send, RB: Send>(
 ) -> (RA, RB) {
     lent(move || match Site::here() {
         Some(site) => site.join(a, b),
-        None => (a(Side::Here), b(Side::Here)),
+        None => join_in_turn(a, b),
     })
+}
+
+/// Calls a first half, and catches its panic (J5). Only references go through `catch_unwind`: each of its
+/// frames has a copy of what does in a build that is not optimised, and recursion is deep.
+#[inline(always)]
+fn caught<R>(f: impl FnOnce() -> R) -> std::thread::Result<R> {
+    let (mut f, mut value) = (Some(f), None);
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        if let Some(f) = f.take() {
+            value = Some(f());
+        }
+    }));
+    result.map(|()| value.expect("it returned"))
+}
+
+/// Calls one closure after the other (J4, J5).
+fn join_in_turn<RA, RB>(a: impl FnOnce(Side) -> RA, b: impl FnOnce(Side) -> RB) -> (RA, RB) {
+    match caught(|| a(Side::Here)) {
+        Ok(ra) => (ra, b(Side::Here)),
+        Err(payload) => {
+            guard_user_code(|| drop(b(Side::Here)));
+            resume_unwind(payload)
+        }
+    }
 }
 
 /// Runs `f` on this thread as one of the job lane, if it has a place for it (J4).
@@ -100,6 +135,7 @@ pub(crate) fn on_worker<R: Send>(f: impl FnOnce() -> R + Send) -> R {
 #[inline(never)]
 fn lent<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     let shared = spawn::current(|shared, group, member| {
+        shared.process().check();
         if member == Member::No && !(shared.phase() == Phase::Open && group.try_enter()) {
             panic!("the runtime has shut down");
         }
@@ -122,8 +158,8 @@ struct Call {
 impl Call {
     fn new(root: &Group) -> Self {
         // SAFETY: X2, the unit, given back after the frame.
-        let frame = unsafe { Frame::enter(root, std::ptr::null(), u32::MAX) };
-        Self { root, frame: Some(frame) }
+        let frame = unsafe { Frame::enter(root.as_ptr(), std::ptr::null(), u32::MAX) };
+        Self { root: root.as_ptr(), frame: Some(frame) }
     }
 }
 
@@ -134,6 +170,7 @@ impl Drop for Call {
         unsafe { Group::leave(self.root) };
         // C4: an adopted thread goes on outside of any task, and has no loop that settles.
         Group::settle();
+        adopt::end_left();
     }
 }
 
@@ -219,15 +256,19 @@ impl Site<'_> {
         B: FnOnce(Side) -> RB,
     {
         let job = StackJob::new(b);
-        // SAFETY: X5, the deque is this thread's. The job stays until `Forked` is done with it.
+        // SAFETY: X5, the deque is this thread's. The job stays until it is taken back or has ended.
         let index = unsafe { self.deque.push(job.entry().0) };
-        // From here on nothing may unwind past the job, be it an event core's waker in `tell`.
-        let forked = Forked { job: &job, index };
-        if !self.idle.is_quiet_after_fork(self.deque.is_light(index)) {
-            self.tell();
-        }
-        let ra = a(Side::Here);
-        mem::forget(forked);
+        // J1, J5: nothing unwinds past the job, be it an event core's waker in `tell`.
+        let first = caught(|| {
+            if !self.idle.is_quiet_after_fork(self.deque.is_light(index)) {
+                self.tell();
+            }
+            a(Side::Here)
+        });
+        let ra = match first {
+            Ok(ra) => ra,
+            Err(payload) => first_panicked(&job, index, payload),
+        };
         // SAFETY: pushed above, on this thread.
         if unsafe { self.deque.retract(index) } == Retract::Taken {
             // SAFETY: taken back, once.
@@ -287,20 +328,17 @@ fn finish<B: FnOnce(Side) -> RB, RB>(job: &StackJob<B, RB>, index: Index) -> Fin
     finish
 }
 
-/// A second half that is out while the first one runs; dropped by a panic of that.
-struct Forked<'a, B: FnOnce(Side) -> RB, RB> {
-    job: &'a StackJob<B, RB>,
-    index: Index,
-}
-
-impl<B: FnOnce(Side) -> RB, RB> Drop for Forked<'_, B, RB> {
-    #[cold]
-    fn drop(&mut self) {
-        let finish = finish(self.job, self.index);
-        // The first panic counts; what the second half left is dropped, and so is its panic.
-        guard_user_code(|| match finish {
-            Finish::Back(b) => drop(b),
-            Finish::Ended(outcome) => drop(outcome),
-        });
-    }
+/// The end of a join whose first half has panicked (J5): that panic counts, another one ends here.
+#[cold]
+#[inline(never)]
+fn first_panicked<B, RB>(job: &StackJob<B, RB>, index: Index, payload: Payload) -> !
+where
+    B: FnOnce(Side) -> RB,
+{
+    let finish = finish(job, index);
+    guard_user_code(|| match finish {
+        Finish::Back(b) => drop(b(Side::Here)),
+        Finish::Ended(outcome) => drop(outcome),
+    });
+    resume_unwind(payload)
 }

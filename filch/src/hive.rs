@@ -16,6 +16,7 @@ use crate::sched::leave::{Answer, DetachError, Dismissed, Request};
 use crate::sched::roster::{AttachError, NewWorker, WorkerId, WorkerStatus};
 use crate::sched::shutdown::{Shutdown, ShutdownReport};
 use crate::sched::worker::Worker;
+use crate::task::budget;
 
 impl Builder {
     /// Builds a runtime that waits: its workers are registered, what is posted and spawned is kept, and
@@ -61,6 +62,9 @@ impl Runtime {
     /// ([`Config::lane_slices`](crate::Config::lane_slices)).
     ///
     /// Of a runtime that is started already it only waits for the end.
+    ///
+    /// An end with a deadline does not interrupt a task on the calling thread: the call returns when that does. If
+    /// another task still runs, a thread of the runtime's takes this one's place, and the call returns.
     ///
     /// ```
     /// let hive = filch::Builder::new().io_workers(1).hive()?;
@@ -178,7 +182,8 @@ impl Handle {
         self.request_shutdown(Shutdown::Abort);
     }
 
-    /// As [`request_stop`](Handle::request_stop), with a choice. The first request counts.
+    /// As [`request_stop`](Handle::request_stop), with a choice. The first request counts;
+    /// [`escalate`](Handle::escalate) makes it stricter.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -192,6 +197,30 @@ impl Handle {
     /// ```
     pub fn request_shutdown(&self, how: Shutdown) {
         self.shared().life.request(how);
+    }
+
+    /// Makes the end of the runtime stricter, from any thread or task, also while it goes on: a drain becomes
+    /// an abort, an abort gets a deadline. Where no end was asked for, it asks as
+    /// [`request_shutdown`](Handle::request_shutdown) does, and the end counts as at least that strict however
+    /// it is begun.
+    ///
+    /// `Drain` is less strict than `DrainFor`, that than `Abort`, and that than `AbortFor`; an escalation that is
+    /// less strict than the end changes nothing. A time counts from the escalation.
+    ///
+    /// ```
+    /// use filch::Shutdown;
+    /// let runtime = filch::Builder::new().workers(1).build()?;
+    /// drop(runtime.task().name("endless").spawn(std::future::pending::<()>()));
+    /// let handle = runtime.handle();
+    /// // In a program: when Ctrl-C is pressed for the second time.
+    /// let impatient = std::thread::spawn(move || handle.escalate(Shutdown::Abort));
+    /// let report = runtime.shutdown(Shutdown::Drain);
+    /// assert_eq!(report.unfinished[0].name.as_deref(), Some("endless"));
+    /// # impatient.join().unwrap();
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn escalate(&self, how: Shutdown) {
+        self.shared().life.escalate(how);
     }
 }
 
@@ -243,10 +272,10 @@ impl Future for Detach {
     type Output = Result<(), DetachError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.answer.ask(cx.waker()) {
+        budget::poll_counted(cx, |cx| match self.answer.ask(cx.waker()) {
             Some(result) => Poll::Ready(result),
             None => Poll::Pending,
-        }
+        })
     }
 }
 

@@ -22,7 +22,7 @@ use crate::sched::blocking::{run_launched, wait_for_job};
 use crate::sched::shared::{Phase, Shared};
 use crate::sched::worker::Worker;
 use crate::spawn::{self, admit};
-use crate::task::body::unwind_cancelled;
+use crate::task::body::{Failure, unwind_cancelled};
 use crate::task::context;
 use crate::task::group::{Group, guard_user_code};
 use crate::task::header::{Ran, RawTask, TaskId};
@@ -382,7 +382,7 @@ impl Job {
         unsafe { self.header().join_group(Arc::as_ptr(&group)) };
         // Not as the group's member: there is no runtime that the closure's drop could spawn into.
         // SAFETY: seized, so the body is ours.
-        let ran = unsafe { (self.header().vtable.abandon)(self.raw()) };
+        let ran = unsafe { (self.header().vtable.abandon)(self.raw(), Failure::Cancelled) };
         debug_assert!(matches!(ran, Ran::Ended(_)));
         // SAFETY: the group's one unit, which was the job's.
         unsafe { Group::leave(Arc::as_ptr(&group)) };

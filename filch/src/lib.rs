@@ -10,7 +10,7 @@
 //!   if all of them block, a spare thread comes. Nobody has to remember a pool for blocking calls.
 //! - **Structure.** [`block_on()`], [`group()`] and [`scope()`] return when every task below them has
 //!   ended and is dropped. A panic goes to whoever holds the handle, else to the one who waits for the
-//!   group, else to a hook.
+//!   group, else to a hook; [`UnhandledPanic`] says more.
 //! - **Waiting is safe.** A thread that waits runs what it waits for or nothing, so a lock that it
 //!   holds is not wanted by unrelated work on top of its own stack.
 //! - **Nothing burns when nothing runs.** Workers without work sleep until an event or a deadline.
@@ -38,7 +38,7 @@
 //! | start it when others have ended | [`spawn_after()`] |
 //! | wait for several | [`wait()`] and [`wait_all()`] block, [`wait_async()`] and [`wait_all_async()`] do not |
 //! | enter from a thread | [`block_on()`], [`block_on_fn()`] |
-//! | fail together | [`group()`]: children own their data, the first error cancels the rest |
+//! | fail together | [`group()`]: children own their data, the first error cancels the rest and drops the body |
 //! | borrow from the stack | [`scope()`]: blocks until the last child is gone |
 //! | compute in halves | [`join()`], [`join_many()`], [`join_all()`] |
 //! | compute in loops, sort, scan | [`par`], with rayon's names |
@@ -133,6 +133,10 @@ pub mod fs;
 
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod net;
+
+/// Shown to users in `io`.
+#[cfg(all(target_os = "linux", not(loom)))]
+mod streams;
 
 pub mod sync;
 
@@ -253,7 +257,8 @@ pub use block_on::{block_on, block_on_fn};
 pub use builder::Builder;
 #[cfg(not(loom))]
 pub use config::{
-    Affinity, Config, IoBackend, Level, PanicInfo, ParseConfigError, Role, WorkerInfo,
+    Affinity, Config, IoBackend, Level, LostWrite, PanicInfo, ParseConfigError, Role,
+    UnhandledPanic, WorkerInfo,
 };
 #[cfg(not(loom))]
 pub use cpu::{Cpu, cpu};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::BuildError;
 use crate::runtime::{Handle, Runtime};
@@ -106,7 +106,10 @@ impl Pump {
     /// ```
     pub fn run(&mut self, budget: Duration) -> Pumped {
         match &mut self.main {
-            Some(main) => main.run(budget),
+            Some(main) => {
+                self.handle.arc();
+                main.run(budget)
+            }
             None => Pumped::Stopped,
         }
     }
@@ -114,6 +117,7 @@ impl Pump {
     /// Calls `f` as a part of this worker, between two frames: what a handler of the loop spawns with
     /// [`spawn_local`](crate::spawn_local), or keeps with [`post_self`](crate::worker::post_self), runs on this
     /// thread, in its frames, and need not be `Send`. No task runs meanwhile; a frame is asked for at the end.
+    /// This holds inside of a task or a call of another runtime too: what `f` spawns belongs to the hive.
     ///
     /// ```
     /// use std::{cell::Cell, rc::Rc, time::Duration};
@@ -138,9 +142,35 @@ impl Pump {
     /// If `f` does. After [`Pumped::Stopped`] a spawn is refused as in every runtime that has ended.
     pub fn enter<R>(&mut self, f: impl FnOnce() -> R) -> R {
         match &mut self.main {
-            Some(main) => main.enter(f),
+            Some(main) => {
+                self.handle.arc();
+                main.enter(f)
+            }
             None => f(),
         }
+    }
+
+    /// When the next timer is due that waits for a frame, if there is one: for a loop that can wait until a time, as
+    /// winit's does with `ControlFlow::WaitUntil`.
+    ///
+    /// It may be that of a timer that was cancelled meanwhile; then the frame has nothing to do. The callback is called at that time too, so a loop that is woken by it needs no deadline. A timer that is
+    /// started later may be due earlier: ask after each frame. The time is by the runtime's clock.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// let hive = filch::Builder::new().io_workers(1).hive()?;
+    /// let mut pump = hive.pump(|| ())?;
+    /// assert_eq!(pump.next_deadline(), None);
+    /// let (begin, delay) = (Instant::now(), Duration::from_secs(60));
+    /// let post = pump.handle().post_delayed(delay, || ())?;
+    /// assert_eq!(pump.run(Duration::from_millis(2)), filch::Pumped::Idle);
+    /// let next = pump.next_deadline().unwrap();
+    /// assert!(next >= begin + delay && next <= Instant::now() + delay);
+    /// post.cancel();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.main.as_ref()?.next_deadline()
     }
 
     /// The worker that it is, to post to.
@@ -180,6 +210,10 @@ impl Pump {
 
     fn end(&mut self, how: Shutdown) -> ShutdownReport {
         let Some(main) = self.main.take() else { return ShutdownReport::default() };
+        if main.is_of_parent() {
+            std::mem::forget(main);
+            return ShutdownReport::default();
+        }
         self.handle.request_shutdown(how);
         main.finish()
     }

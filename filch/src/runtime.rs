@@ -1,7 +1,7 @@
 //! Runtimes: start one, or use the default that starts by itself.
 //!
 //! R1. A `Runtime` owns its threads: when it is dropped or shut down, no thread and no task body
-//!     of it is left. A [`Handle`] keeps only memory.
+//!     of it is left, unless its end had a deadline and a task still ran then. A [`Handle`] keeps only memory.
 //! R2. The default runtime starts on first use and lives as long as the process.
 
 use std::fmt;
@@ -9,7 +9,7 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
 use crate::base::{barrier, sim};
-use crate::block_on::{in_group, run_here, tracking_of_block_on};
+use crate::block_on::{in_group, on_panic_here, run_with_budget, tracking_of_block_on};
 use crate::builder::Builder;
 use crate::config::{Config, Role};
 use crate::error::BuildError;
@@ -27,6 +27,12 @@ use crate::task::join::JoinHandle;
 /// Dropping it drops its tasks at their next await and waits until they are gone; use
 /// [`Runtime::shutdown`] to let them finish.
 ///
+/// Its end waits for tasks and for calls of [`Handle::block_on`], and not for futures that began in it and
+/// are kept elsewhere or were forgotten. Those may be polled and dropped afterwards: handles tell what
+/// became of their tasks, groups panic with "the runtime has ended" (see [`group`](crate::group())), sleeps and
+/// timeouts go on in the runtime that polls them next, sockets and files return an error, and
+/// channels and locks do not depend on a runtime.
+///
 /// ```
 /// let runtime = filch::Runtime::builder().workers(2).build()?;
 /// let handle = runtime.spawn(async { 40 });
@@ -36,6 +42,12 @@ use crate::task::join::JoinHandle;
 ///
 /// # Panics
 /// Dropping a runtime inside one of its own tasks panics: it would wait for itself.
+///
+/// # Forked processes
+/// A child that `fork()` made has none of the runtime's threads. There, spawning, waiting, `block_on` and the
+/// methods of handles panic, I/O ends with an error, wakers do nothing, and a dropped runtime leaks. The child may build
+/// a runtime of its own; the default runtime starts there unless it had started before the fork. A task that
+/// forks must end the child, or `exec`, before it returns or awaits: otherwise the child ends with status 101.
 pub struct Runtime {
     handle: Handle,
     state: State,
@@ -147,6 +159,10 @@ impl Runtime {
 
     /// Ends the runtime in the given way, and tells which tasks had not finished.
     ///
+    /// With a deadline ([`Shutdown::DrainFor`], [`Shutdown::AbortFor`]) it returns although a task still runs, and the
+    /// report names that. Such a task may go on as before: what it spawns is dropped unrun, what it waits for ends.
+    /// Its threads stay until it returns, and then go by themselves.
+    ///
     /// ```
     /// let runtime = filch::Builder::new().workers(1).build()?;
     /// let report = runtime.shutdown(filch::Shutdown::Abort);
@@ -158,6 +174,7 @@ impl Runtime {
     /// Inside one of the runtime's own tasks.
     #[track_caller]
     pub fn shutdown(mut self, how: Shutdown) -> ShutdownReport {
+        self.handle.arc();
         self.refuse_from_inside();
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Waiting => self.handle.0.end_unrun(how),
@@ -168,6 +185,7 @@ impl Runtime {
     /// Leaves the end to the caller.
     #[track_caller]
     pub(crate) fn into_shared(mut self) -> Arc<Shared> {
+        self.handle.arc();
         self.refuse_from_inside();
         self.state = State::Ended;
         self.handle.0.clone()
@@ -198,9 +216,12 @@ impl Drop for Runtime {
         if self.state == State::Ended {
             return;
         }
+        if self.handle.0.process().is_parent() {
+            // It is the parent's to end. Kept for good, because its parts would have to be ended one by one.
+            return std::mem::forget(self.handle.clone());
+        }
         if std::thread::panicking() {
-            let group = context::with(|cx| cx.group.get());
-            if !group.is_null() {
+            if context::is_inside_any() {
                 // A second panic would end the process, and waiting might never end.
                 return;
             }
@@ -227,11 +248,19 @@ impl fmt::Debug for Handle {
 }
 
 impl Handle {
+    /// What all threads of the runtime share, for use.
+    ///
+    /// # Panics
+    /// In a child that was forked from the process of the runtime.
+    #[track_caller]
     pub(crate) fn shared(&self) -> &Shared {
-        &self.0
+        self.arc()
     }
 
+    /// As `shared`.
+    #[track_caller]
     pub(crate) fn arc(&self) -> &Arc<Shared> {
+        self.0.process().check();
         &self.0
     }
 
@@ -329,7 +358,8 @@ impl Handle {
     /// If the future or a descendant panics, or the runtime has shut down.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        in_group(&self.0.root, tracking_of_block_on(), |_| run_here(future))
+        let on_panic = on_panic_here(&self.0);
+        in_group(&self.0.root, on_panic, tracking_of_block_on(), |_| run_with_budget(future))
     }
 
     /// Runs a closure on this thread, with this runtime for what it spawns; see
@@ -345,7 +375,7 @@ impl Handle {
     /// If the closure or a descendant panics, or the runtime has shut down.
     #[track_caller]
     pub fn block_on_fn<T>(&self, body: impl FnOnce() -> T) -> T {
-        in_group(&self.0.root, tracking_of_block_on(), |_| body())
+        in_group(&self.0.root, on_panic_here(&self.0), tracking_of_block_on(), |_| body())
     }
 
     /// The configuration in use, with nothing left open.
@@ -368,7 +398,7 @@ impl Handle {
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     pub fn tasks(&self) -> Vec<TaskInfo> {
-        self.0.tasks()
+        self.shared().tasks()
     }
 
     /// What the workers did, and what waits, at this moment.
@@ -382,7 +412,7 @@ impl Handle {
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        let shared = &self.0;
+        let shared = self.shared();
         let lanes = shared.lanes.iter().map(|lane| {
             let counts = lane.idle.counts();
             LaneSnapshot {
@@ -425,7 +455,8 @@ impl Handle {
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     pub fn describe(&self) -> Description {
-        let Refusals { first: refusals, more: more_refusals } = lock(&self.0.refusals).clone();
+        let shared = self.shared();
+        let Refusals { first: refusals, more: more_refusals } = lock(&shared.refusals).clone();
         Description {
             config: self.0.config.clone(),
             barrier: format!("{:?}", barrier::mode()).to_lowercase(),

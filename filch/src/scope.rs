@@ -6,17 +6,21 @@
 //! E2. A child's output is dropped before it counts as ended (B2), and no handle leaves the scope.
 //! E3. If a child was cancelled before its end (by an enclosing `group` or a shutdown), `scope`
 //!     does not return but unwinds, for whoever comes after it may rely on the children having
-//!     run. The task around it counts as cancelled, not as panicked.
+//!     run. The task around it counts as cancelled, not as panicked. A child that panicked is not
+//!     cancelled: the group says what becomes of its panic (G3 of `task/group.rs`).
 
 use std::future::Future;
 use std::marker::PhantomData;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::thread;
+
+use futures_lite::FutureExt;
 
 use crate::base::shim::{AtomicBool, Ordering};
-use crate::block_on::{in_group, tracking_here};
+use crate::block_on::{in_group, on_panic_here, tracking_here};
 use crate::sched::shared::Shared;
 use crate::spawn::{self, Order};
-use crate::task::body::{self, FutureBody, JobBody};
+use crate::task::body::{self, FutureBody, JobBody, is_cancellation};
 use crate::task::group::{Group, GroupRef, guard_user_code};
 
 /// Where children that borrow are spawned; see [`scope`].
@@ -69,13 +73,14 @@ impl std::fmt::Debug for Scope<'_> {
 /// ```
 ///
 /// # Panics
-/// If `body` or a child panics, or a child was cancelled with an enclosing group or by a shutdown:
-/// once all have ended.
+/// If `body` panics, or a child does, unless the runtime [reports](crate::UnhandledPanic::Report) that, or a child
+/// was cancelled with an enclosing group or by a shutdown: once all have ended.
 #[track_caller]
 pub fn scope<'scope, R>(body: impl FnOnce(&Scope<'scope>) -> R) -> R {
-    let parent = spawn::current(|_, group, _| group.to_ref());
+    let (parent, on_panic) =
+        spawn::current(|shared, group, _| (group.to_ref(), on_panic_here(shared)));
     let complete = AtomicBool::new(true);
-    let value = in_group(&parent, tracking_here(&parent), |group| {
+    let value = in_group(&parent, on_panic, tracking_here(&parent), |group| {
         body(&Scope { group: group.clone(), complete: &raw const complete, life: PhantomData })
     });
     // ORDERING: Relaxed, the end of the group orders it.
@@ -92,6 +97,19 @@ struct MustEnd(*const AtomicBool);
 
 // SAFETY: the flag is atomic and outlives the child (E1).
 unsafe impl Send for MustEnd {}
+
+impl MustEnd {
+    /// The child has ended, and its value or its panic goes on from here.
+    fn ended(self, end: thread::Result<()>) {
+        match end {
+            Err(payload) if is_cancellation(&payload) => resume_unwind(payload),
+            end => {
+                std::mem::forget(self);
+                end.unwrap_or_else(|payload| resume_unwind(payload));
+            }
+        }
+    }
+}
 
 impl Drop for MustEnd {
     fn drop(&mut self) {
@@ -122,10 +140,7 @@ impl<'scope> Scope<'scope> {
     {
         let inner = Scope { group: self.group.clone(), complete: self.complete, life: PhantomData };
         let must_end = MustEnd(self.complete);
-        move || {
-            job(&inner);
-            std::mem::forget(must_end);
-        }
+        move || must_end.ended(catch_unwind(AssertUnwindSafe(|| job(&inner))))
     }
 
     /// Spawns a future that may borrow on the micro lane.
@@ -139,8 +154,7 @@ impl<'scope> Scope<'scope> {
     pub fn spawn_async(&self, future: impl Future<Output = ()> + Send + 'scope) {
         let must_end = MustEnd(self.complete);
         let future = async move {
-            future.await;
-            std::mem::forget(must_end);
+            must_end.ended(AssertUnwindSafe(future).catch_unwind().await);
         };
         drop(self.create_by(FutureBody(future), Location::caller(), spawn::create));
     }

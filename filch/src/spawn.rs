@@ -4,6 +4,8 @@
 //! P2. Who spawns from inside a task or a `block_on` is a member and always admitted; who spawns
 //!     from outside is admitted while the runtime is open, else gets the body back.
 //! P3. A runtime without a worker of the role (a hive that was given none) takes no such task.
+//! P4. A runtime that drops its tasks takes none through a group's handle, wherever the spawner is: else
+//!     children that come one after the other would keep it from its end.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,15 +18,24 @@ use std::task::{Context, Poll};
 
 use crate::pool::CellLayout;
 use crate::runtime::{self, Handle};
+use crate::sched::adopt;
 use crate::sched::shared::{Phase, Shared};
 use crate::sched::worker::Worker;
-use crate::task::body::{BlockingBody, Body, Cell, FutureBody, JobBody, PinnedFuture};
+use crate::task::body::{
+    BlockingBody, Body, Cell, Failure, FutureBody, JobBody, NeverRan, Panicked, PinnedFuture,
+};
+use crate::task::budget;
+use crate::task::context::{self, Calling};
 use crate::task::group::{Group, GroupRef};
 use crate::task::header::{Begins, Birth, Kind, Meta, Ran, RawTask, TaskId};
 use crate::task::join::JoinHandle;
 use crate::task::state::{Priority, Sight, Start, State};
 use crate::task::waker::cancel_task;
-use crate::task::{budget, context};
+
+mod unmade;
+
+pub(crate) use unmade::{Takers, Unmade};
+use unmade::{Why, takes};
 
 /// Spawns a future on the micro lane, into the current group.
 ///
@@ -165,7 +176,7 @@ impl Future for YieldNow {
             return Poll::Ready(());
         }
         self.yielded = true;
-        budget::requeue(cx);
+        let _whose = budget::requeue(cx);
         Poll::Pending
     }
 }
@@ -235,7 +246,7 @@ impl<B> fmt::Debug for Refused<B> {
 
 impl<B> fmt::Display for Refused<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the runtime is closing and takes no new tasks")
+        f.write_str("the runtime takes no such task: it is closing, or has no worker for it")
     }
 }
 
@@ -283,7 +294,8 @@ impl TaskBuilder {
     }
 
     /// Spawns a closure on the job lane. A runtime that is closing drops it, and the handle
-    /// reports it as cancelled.
+    /// reports it as cancelled; so does one that can have no compute worker, and the error says so. In a
+    /// [hive](crate::Builder::hive) that has none yet it waits for one to be attached.
     ///
     /// ```
     /// assert_eq!(filch::task().spawn_fn(|| 2).wait(), 2);
@@ -319,7 +331,7 @@ impl TaskBuilder {
     /// ```
     ///
     /// # Errors
-    /// If the runtime is closing.
+    /// If the runtime is closing, or no worker is attached that could run it.
     #[track_caller]
     pub fn try_spawn<F>(self, future: F) -> Result<JoinHandle<F::Output>, Refused<F>>
     where
@@ -327,7 +339,8 @@ impl TaskBuilder {
         F::Output: Send + 'static,
     {
         let site = Location::caller();
-        self.try_launch(FutureBody(future), site).map_err(|body| Refused(body.0))
+        let made = self.try_create(FutureBody(future), site, Takers::Attached, create);
+        made.map_err(|unmade| Refused(unmade.body.0))
     }
 
     /// As [`TaskBuilder::spawn_fn`], but a closure that is not taken is handed back.
@@ -337,7 +350,7 @@ impl TaskBuilder {
     /// ```
     ///
     /// # Errors
-    /// If the runtime is closing.
+    /// If the runtime is closing, or no worker is attached that could run it.
     #[track_caller]
     pub fn try_spawn_fn<F, T>(self, job: F) -> Result<JoinHandle<T>, Refused<F>>
     where
@@ -345,7 +358,8 @@ impl TaskBuilder {
         T: Send + 'static,
     {
         let site = Location::caller();
-        self.try_launch(JobBody(job), site).map_err(|body| Refused(body.0))
+        let made = self.try_create(JobBody(job), site, Takers::Attached, create);
+        made.map_err(|unmade| Refused(unmade.body.0))
     }
 
     /// Spawns a future that stays on the current worker; see [`spawn_local`].
@@ -386,15 +400,8 @@ impl TaskBuilder {
         body: B,
         site: &'static Location<'static>,
     ) -> JoinHandle<B::Output> {
-        self.try_launch(body, site).unwrap_or_else(|body| reject(body, site))
-    }
-
-    fn try_launch<B: Body>(
-        self,
-        body: B,
-        site: &'static Location<'static>,
-    ) -> Result<JoinHandle<B::Output>, B> {
-        self.try_create(body, site, create)
+        self.try_create(body, site, Takers::AnyTime, create)
+            .unwrap_or_else(|unmade| reject(unmade, site))
     }
 
     /// Has `create` make a task of the body in the group that the description names, which has given it a
@@ -403,37 +410,41 @@ impl TaskBuilder {
         self,
         body: B,
         site: &'static Location<'static>,
+        takers: Takers,
         create: impl FnOnce(&Shared, &Group, B, Order) -> R,
-    ) -> Result<R, B> {
+    ) -> Result<R, Unmade<B>> {
         let Self { name, priority, place } = self;
         let order = Order { meta: (site, name), priority };
         match place {
-            Place::Current => current(|shared, group, member| {
-                if runs::<B>(shared) && admit(shared, group, member) {
-                    Ok(create(shared, group, body, order))
-                } else {
-                    Err(body)
-                }
+            Place::Current => current(|shared, group, member| match takes::<B>(shared, takers) {
+                Err(why) => Err(Unmade { body, why }),
+                Ok(()) if admit(shared, group, member) => Ok(create(shared, group, body, order)),
+                Ok(()) => Err(Unmade { body, why: Why::Closing }),
             }),
             Place::Runtime(handle) => {
                 let shared = handle.shared();
-                if runs::<B>(shared) && admit(shared, &shared.root, Member::No) {
-                    Ok(create(shared, &shared.root, body, order))
-                } else {
-                    Err(body)
+                match takes::<B>(shared, takers) {
+                    Err(why) => Err(Unmade { body, why }),
+                    Ok(()) if admit(shared, &shared.root, Member::No) => {
+                        Ok(create(shared, &shared.root, body, order))
+                    }
+                    Ok(()) => Err(Unmade { body, why: Why::Closing }),
                 }
             }
             Place::Group(group) => {
                 if !group.try_enter() {
-                    return Err(body);
+                    return Err(Unmade { body, why: Why::Closing });
                 }
                 // The task may end, and its runtime with it, before `create` returns (D2).
                 // SAFETY: the unit just taken keeps the runtime (S1).
                 let shared = unsafe { Shared::to_arc(group.home().shared.cast()) };
-                if !runs::<B>(&shared) {
+                // P4.
+                let closing = shared.phase() >= Phase::Aborting;
+                let refused = if closing { Err(Why::Closing) } else { takes::<B>(&shared, takers) };
+                if let Err(why) = refused {
                     // SAFETY: the unit that was just taken.
                     unsafe { Group::leave(Arc::as_ptr(&group)) };
-                    return Err(body);
+                    return Err(Unmade { body, why });
                 }
                 Ok(create(&shared, &group, body, order))
             }
@@ -455,7 +466,7 @@ impl Order {
     #[inline]
     fn birth(self, group: &Group, word: u64) -> Birth {
         Birth {
-            group: std::ptr::from_ref(group),
+            group: group.as_ptr(),
             id: context::with(|cx| cx.fresh_id()),
             meta: Meta::new(self.meta.0, self.meta.1),
             word,
@@ -482,14 +493,25 @@ pub(crate) fn current<R>(f: impl FnOnce(&Shared, &Group, Member) -> R) -> R {
         }
         // SAFETY: used within this call only.
         None => match unsafe { Worker::current() } {
-            // An adopted thread.
-            Some(worker) => f(worker.shared(), &worker.shared().root, Member::No),
+            Some(worker) => {
+                let result = on_adopted(worker.shared(), f);
+                adopt::end_left();
+                result
+            }
             None => {
                 let shared = runtime::default().shared();
                 f(shared, &shared.root, Member::No)
             }
         },
     }
+}
+
+/// Calls `f` with the runtime that has adopted this thread, which is in no call of it.
+#[inline]
+fn on_adopted<R>(shared: &Shared, f: impl FnOnce(&Shared, &Group, Member) -> R) -> R {
+    // Drops and wakers of the program may be called in `f`: they do not end the adoption under it.
+    let _calling = Calling::new();
+    f(shared, &shared.root, Member::No)
 }
 
 /// Whether the runtime has a worker for such a task (P3).
@@ -612,6 +634,7 @@ pub(crate) fn alloc(shared: &Shared, worker: Option<&Worker>, layout: CellLayout
     match worker {
         Some(worker) => worker.cache().alloc(layout),
         None => {
+            shared.process().check();
             if shared.is_asleep() {
                 // And the coarse clock with it.
                 shared.tell_time();
@@ -622,7 +645,10 @@ pub(crate) fn alloc(shared: &Shared, worker: Option<&Worker>, layout: CellLayout
 }
 
 /// Makes a task of a refused body only to end it as cancelled, so that its handle can say so.
-pub(crate) fn reject<B: Body>(body: B, site: &'static Location<'static>) -> JoinHandle<B::Output> {
+pub(crate) fn reject<B: Body>(
+    Unmade { body, why }: Unmade<B>,
+    site: &'static Location<'static>,
+) -> JoinHandle<B::Output> {
     let pool = crate::pool::Pool::new();
     let cell = pool.alloc(const { CellLayout::of::<Cell<B>>() });
     // A group of its own, whose one unit is the task's: nobody waits for it.
@@ -642,8 +668,16 @@ pub(crate) fn reject<B: Body>(body: B, site: &'static Location<'static>) -> Join
     let start = header.state.start();
     debug_assert_eq!(start, Start::Run);
     // Not as the group's member: there is no runtime that the body's drop could spawn into.
+    let failure = match why.text() {
+        Some(reason) => {
+            let why = NeverRan { errno: None, reason };
+            // SAFETY: not DONE: the body is ours.
+            Failure::Panicked(unsafe { Panicked::new(header, Box::new(why)) })
+        }
+        None => Failure::Cancelled,
+    };
     // SAFETY: `start` gave us the body.
-    let ran = unsafe { (header.vtable.abandon)(task) };
+    let ran = unsafe { (header.vtable.abandon)(task, failure) };
     debug_assert!(matches!(ran, Ran::Ended(_)));
     // SAFETY: the unit of the task that has ended.
     unsafe { Group::leave(Arc::as_ptr(&group)) };

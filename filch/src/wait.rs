@@ -5,7 +5,8 @@
 
 use std::future::Future;
 
-use crate::sched::blocking::{claim_and_run, is_pinned_here, wait_while};
+use crate::sched::blocking::{claim_and_run, is_pinned_here, wait_for_task};
+use crate::task::budget;
 use crate::task::join::{JoinError, JoinHandle};
 
 impl<T> JoinHandle<T> {
@@ -55,7 +56,7 @@ impl<T> JoinHandle<T> {
         }
         // V1; the handle keeps the cell alive.
         if !claim_and_run(self.raw()) {
-            wait_while(|waker| self.set_waiter(waker));
+            wait_for_task(self.raw(), |waker| self.set_waiter(waker));
         }
         debug_assert!(self.is_finished());
     }
@@ -190,7 +191,7 @@ pub fn wait<W: Waitable>(handles: W) -> W::Output {
 /// # Panics
 /// With the first panic among them, once all have ended.
 pub async fn wait_async<W: Waitable>(mut handles: W) -> W::Output {
-    handles.ends().await;
+    budget::counted(handles.ends()).await;
     handles.take_all()
 }
 

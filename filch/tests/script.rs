@@ -546,3 +546,41 @@ fn runs_leave_no_descriptor_behind_whatever_is_in_flight_at_their_end() {
     });
     assert!(!leaks, "descriptors are left behind");
 }
+
+/// Reads lines while it gives up calls as it likes, by a timeout or after a poll.
+async fn lines_in_spite_of_drops(stream: TcpStream) -> io::Result<Vec<String>> {
+    let capacity = 1 + testkit::random() as usize % 20;
+    let mut reader = filch::io::BufReader::with_capacity(capacity, stream);
+    let mut lines = Vec::new();
+    loop {
+        let patience = Duration::from_micros(testkit::random() % 200);
+        match timeout(patience, reader.next_line()).await {
+            Ok(Ok(Some(line))) => lines.push(line),
+            Ok(Ok(None)) => return Ok(lines),
+            Ok(Err(error)) => return Err(error),
+            Err(_) => {}
+        }
+    }
+}
+
+#[test]
+fn lines_are_whole_under_every_script_though_calls_are_dropped() {
+    Sim::new().check(0..100, || {
+        block_on(async {
+            let listener = TcpListener::bind(ADDRESS).await.unwrap();
+            let sent: Vec<_> = (0..20).map(|i| format!("{i} {}", "x".repeat(i * 3))).collect();
+            let text = sent.join("\r\n");
+            let client = spawn(async move {
+                let stream = TcpStream::connect(ADDRESS).await?;
+                for piece in text.as_bytes().chunks(11) {
+                    stream.write_all(piece.to_vec()).await.0?;
+                    time::sleep(Duration::from_micros(testkit::random() % 100)).await;
+                }
+                io::Result::Ok(())
+            });
+            let (server, _) = listener.accept().await.unwrap();
+            assert_eq!(lines_in_spite_of_drops(server).await.unwrap(), sent);
+            client.await.unwrap();
+        });
+    });
+}

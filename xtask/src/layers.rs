@@ -31,7 +31,8 @@ const TABLE: &[(&str, Knows)] = &[
     ("idle", LEAF),
     ("pool", LEAF),
     ("timer", LEAF),
-    ("io", LEAF),
+    // `streams` is a face that it shows to users and does not use.
+    ("io", Only(&["base", "streams"])),
     ("observe", LEAF),
     // The schedulable unit: its link is the queue's, its memory the pool's.
     ("task", Only(&["base", "error", "pool", "queue", "idle", "observe", "timer"])),
@@ -66,6 +67,7 @@ const TABLE: &[(&str, Knows)] = &[
     ("time", All),
     ("net", All),
     ("fs", All),
+    ("streams", All),
     ("process", All),
     ("signal", All),
     ("sync", All),

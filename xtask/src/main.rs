@@ -1,7 +1,8 @@
 //! Checks that a reviewer would make: `cargo xtask check`.
 //!
 //! Each rule reads text, not types, so it is quick and can be wrong in exotic code; when it is,
-//! write the code plainer. The rules, by the name that a finding carries:
+//! write the code plainer. Only `budget` asks rustdoc, and is skipped with a message where that cannot be
+//! run. The rules, by the name that a finding carries:
 //!
 //! | rule | holds for | asks for |
 //! | --- | --- | --- |
@@ -12,6 +13,7 @@
 //! | `light` | `filch/src` | a `LIGHT:` comment naming a function that calls `heavy` |
 //! | `unfinished` | all Rust files | no placeholder macros, no marks for later |
 //! | `size` | all Rust files | at most 700 lines (a warning) |
+//! | `budget` | the public API | a case in `filch/tests/sync/ready.rs` of each asynchronous operation |
 //! | `link` | all Markdown files | relative links lead to a file, and to a heading if they name one |
 //!
 //! Code that is compiled for tests alone is exempt from `layer`, `shim`, `ordering` and `light`.
@@ -25,6 +27,7 @@ use std::{fmt, fs, io};
 mod comments;
 mod layers;
 mod links;
+mod operations;
 mod source;
 mod words;
 
@@ -94,13 +97,17 @@ fn root() -> PathBuf {
 }
 
 fn check(root: &Path) -> ExitCode {
-    let (files, findings) = match examine(root) {
+    let (files, mut findings) = match examine(root) {
         Ok(examined) => examined,
         Err(error) => {
             eprintln!("xtask check: cannot read {}: {error}", root.display());
             return ExitCode::from(2);
         }
     };
+    match budget(root) {
+        Ok(more) => findings.extend(more),
+        Err(reason) => println!("skipped: the rule `budget`: {reason}"),
+    }
     for finding in &findings {
         println!("{finding}");
     }
@@ -110,7 +117,17 @@ fn check(root: &Path) -> ExitCode {
     if errors > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Runs every rule; returns how many files were read, and the findings in reading order.
+/// Runs the rule that asks rustdoc.
+fn budget(root: &Path) -> Result<Vec<Finding>, String> {
+    let files = walk(root).map_err(|error| error.to_string())?;
+    let names = files.into_iter().map(|path| (relative(root, &path), path));
+    let texts = names.filter(|(name, _)| operations::has_cases(name)).map(|(name, path)| {
+        fs::read_to_string(path).map(|text| (name, text)).map_err(|error| error.to_string())
+    });
+    operations::check(root, &texts.collect::<Result<Vec<_>, _>>()?)
+}
+
+/// Runs every rule that reads text; returns how many files were read, and the findings in reading order.
 fn examine(root: &Path) -> io::Result<(usize, Vec<Finding>)> {
     let mut rust = Vec::new();
     let mut markdown = Vec::new();
@@ -161,4 +178,11 @@ fn relative(root: &Path, path: &Path) -> String {
     let below = path.strip_prefix(root).unwrap_or(path);
     let parts: Vec<_> = below.components().map(|c| c.as_os_str().to_string_lossy()).collect();
     parts.join("/")
+}
+
+/// Asserts that a rule has found nothing in `text`.
+#[cfg(test)]
+#[track_caller]
+fn assert_none<T: fmt::Debug>(found: Vec<T>, text: &str) {
+    assert!(found.is_empty(), "{text}: {found:?}");
 }

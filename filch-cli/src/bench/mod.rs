@@ -19,6 +19,7 @@ pub use load::load;
 pub use machine::Machine;
 pub use stats::SplitMix;
 
+use crate::check_configuration;
 use crate::style::Style;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -119,6 +120,7 @@ pub fn bench(args: &BenchArgs) -> io::Result<()> {
         list(style);
         return Ok(());
     }
+    check_configuration()?;
     let plan = plan(args);
     let mut json = create(args.json.as_deref())?;
     let mut csv = create(args.csv.as_deref())?;

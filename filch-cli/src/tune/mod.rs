@@ -8,6 +8,7 @@ mod space;
 mod stats;
 
 use crate::bench::{Machine, show_progress};
+use crate::check_configuration;
 use crate::style::Style;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -65,6 +66,7 @@ pub fn tune(args: &TuneArgs) -> io::Result<()> {
     if machine.debug_build {
         println!("{}", style.bad("debug build: these figures mean nothing; use --release"));
     }
+    check_configuration()?;
     // What cannot be written is no reason to measure for minutes.
     fs::write(&args.output, "").map_err(|error| {
         io::Error::new(error.kind(), format!("{}: {error}", args.output.display()))

@@ -59,6 +59,7 @@ pub const KEPT: &[(&str, &str)] = &[
     ("attachable_workers", "the program knows how many it attaches"),
     ("elastic", "the program knows whether its load changes"),
     ("seed", "chance, not speed"),
+    ("unhandled_panic", "where panics go, not speed"),
     ("stack_size", "the program knows how deep it calls"),
     ("thread_name", "a name"),
     ("physical_cores", "acts through the worker counts"),

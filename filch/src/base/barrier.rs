@@ -157,7 +157,7 @@ fn choose() -> Mode {
     Mode::Membarrier
 }
 
-#[cfg(all(target_os = "linux", not(loom), not(filch_tsan)))]
+#[cfg(all(target_os = "linux", not(any(loom, filch_tsan, miri))))]
 mod system {
     /// One membarrier command; true if the kernel carried it out.
     fn membarrier(command: libc::c_int) -> bool {
@@ -179,7 +179,7 @@ mod system {
     }
 }
 
-#[cfg(any(not(target_os = "linux"), loom, filch_tsan))]
+#[cfg(any(not(target_os = "linux"), loom, filch_tsan, miri))]
 mod system {
     #[cfg(not(any(loom, filch_tsan)))]
     pub(super) fn register() -> bool {
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(mode(), first);
     }
 
-    const ROUNDS: usize = 20_000;
+    const ROUNDS: usize = crate::base::repeated(20_000);
 
     /// What the two sides of the store-buffer test share. A round stores its own number.
     #[derive(Default)]

@@ -26,6 +26,8 @@ pub(crate) struct Machine {
     core_of: Vec<usize>,
     /// The cgroup quota in whole CPUs, rounded up.
     quota: Option<usize>,
+    /// The CPUs that are there, in the kernel's list format, if it tells.
+    present: Option<String>,
 }
 
 /// Which CPUs of the mask are counted.
@@ -40,12 +42,14 @@ pub(crate) enum Within<'a> {
 impl Machine {
     /// Reads the calling thread's mask, and on Linux the files of `/proc` and `/sys`.
     pub(crate) fn detect() -> Self {
+        // Miri asks the real system for files of `/proc`, and has no cgroups.
+        let root = Path::new(if cfg!(miri) { "/none" } else { "/" });
         let mask = current_affinity();
         if mask.is_empty() {
             let cpus = available_parallelism().map_or(1, |n| n.get());
-            return Self::read(Path::new("/"), (0..cpus).collect());
+            return Self::read(root, (0..cpus).collect());
         }
-        Self::read(Path::new("/"), mask)
+        Self::read(root, mask)
     }
 
     /// The same for a file tree below `root`.
@@ -53,7 +57,18 @@ impl Machine {
         debug_assert!(mask.is_sorted());
         let mask = if mask.is_empty() { vec![0] } else { mask };
         let core_of = mask.iter().map(|&cpu| core_of(root, cpu)).collect();
-        Self { mask, core_of, quota: quota(root) }
+        let present = fs::read_to_string(root.join("sys/devices/system/cpu/present")).ok();
+        let present = present.map(|list| list.trim().to_owned());
+        Self { mask, core_of, quota: quota(root), present }
+    }
+
+    /// The first of `cpus` that this machine does not have, and the list of those that it has. U2: if
+    /// that cannot be read, it has them all.
+    pub(crate) fn missing(&self, cpus: &[usize]) -> Option<(usize, &str)> {
+        let list = self.present.as_deref()?;
+        let present = parse_cpu_list(list)?;
+        let missing = cpus.iter().find(|cpu| !present.contains(cpu))?;
+        Some((*missing, list))
     }
 
     /// Logical CPUs `within`, limited by the quota.

@@ -215,6 +215,8 @@ pub(crate) fn start(
     stack_size: Option<usize>,
     body: impl FnOnce() + Send + 'static,
 ) -> io::Result<Thread> {
+    #[cfg(test)]
+    refused::check(name)?;
     let body = match sim::start(name, stack_size, body) {
         Ok(seat) => return seat.map(Thread::Simulated),
         Err(body) => body,
@@ -225,6 +227,60 @@ pub(crate) fn start(
         builder = builder.stack_size(bytes);
     }
     builder.spawn(body).map(Thread::System)
+}
+
+/// What a failed start of a thread means, besides what the system calls it: out of resources, it says for a
+/// limit of the user, of a container and of the memory alike.
+pub(crate) fn hint(refusal: &io::Error) -> &'static str {
+    match refusal.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => {
+            " (a limit of processes, threads or memory)"
+        }
+        _ => "",
+    }
+}
+
+/// Threads that a test does not let start.
+#[cfg(all(test, not(loom)))]
+pub(crate) mod refused {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    type Before = Arc<dyn Fn() + Send + Sync>;
+
+    static NAMES: Mutex<Vec<(&'static str, Before)>> = Mutex::new(Vec::new());
+
+    /// Refuses threads whose names begin so, until dropped.
+    #[must_use]
+    pub(crate) struct Refused(&'static str);
+
+    /// Refuses threads whose names begin so; `before` is called first, each time.
+    pub(crate) fn refuse(prefix: &'static str, before: impl Fn() + Send + 'static) -> Refused {
+        let before = Mutex::new(before);
+        let before = Arc::new(move || before.lock().unwrap()());
+        NAMES.lock().unwrap().push((prefix, before));
+        Refused(prefix)
+    }
+
+    impl Drop for Refused {
+        fn drop(&mut self) {
+            NAMES.lock().unwrap().retain(|(name, _)| *name != self.0);
+        }
+    }
+
+    pub(super) fn check(name: &str) -> io::Result<()> {
+        let names = NAMES.lock().unwrap();
+        let refused = names.iter().find(|(prefix, _)| name.starts_with(prefix));
+        let before = refused.map(|(_, before)| before.clone());
+        drop(names);
+        match before {
+            Some(before) => {
+                before();
+                Err(io::Error::from_raw_os_error(libc::EAGAIN))
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 #[cfg(not(loom))]
@@ -245,7 +301,7 @@ impl Thread {
     }
 }
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
 mod os {
     use std::io;
 
@@ -401,7 +457,7 @@ mod os {
     }
 }
 
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[cfg(any(not(any(target_os = "linux", target_os = "android")), miri))]
 mod os {
     use std::io;
 

@@ -4,7 +4,7 @@ use std::{
 };
 
 use super::Builder;
-use crate::config::hooks::{Hooks, PanicInfo, Role, WorkerInfo};
+use crate::config::hooks::{Hooks, LostWrite, PanicInfo, Role, WorkerInfo};
 use crate::{
     base::cpus::Machine,
     config::{Affinity, Config, Level},
@@ -110,16 +110,18 @@ fn config_replaces_parameters_and_keeps_hooks() {
 #[test]
 fn hooks_hear_what_they_are_told_through_a_clone() {
     let heard = Arc::new(Mutex::new(Vec::new()));
-    let (starts, stops, panics) = (heard.clone(), heard.clone(), heard.clone());
+    let (starts, stops) = (heard.clone(), heard.clone());
+    let (panics, losses) = (heard.clone(), heard.clone());
     let builder = Builder::new()
         .on_thread_start(move |w| starts.lock().unwrap().push(format!("start {}", w.role)))
         .on_thread_stop(move |w| stops.lock().unwrap().push(format!("stop {}", w.index)))
-        .on_panic(move |p| panics.lock().unwrap().push(p.message().to_owned()));
-    let Hooks { on_thread_start, on_thread_stop, on_panic } = builder.hooks.clone();
+        .on_panic(move |p| panics.lock().unwrap().push(p.message().to_owned()))
+        .on_lost_write(move |lost| losses.lock().unwrap().push(lost.to_string()));
+    let Hooks { on_thread_start, on_thread_stop, on_panic, on_lost_write } = builder.hooks.clone();
 
     let worker = WorkerInfo { index: 4, role: Role::Compute };
-    on_thread_start.expect("set")(worker);
-    on_thread_stop.expect("set")(worker);
+    (on_thread_start.expect("set").call)(worker);
+    (on_thread_stop.expect("set").call)(worker);
     let on_panic = on_panic.expect("set");
     for payload in [
         Box::new("static") as Box<dyn std::any::Any + Send>,
@@ -129,7 +131,16 @@ fn hooks_hear_what_they_are_told_through_a_clone() {
         let spawned_at = std::panic::Location::caller();
         on_panic(PanicInfo { payload, task: 1, name: None, spawned_at });
     }
-    let expected = ["start cpu", "stop 4", "static", "owned", "a payload that is no text"];
+    let (error, path) = (std::io::ErrorKind::StorageFull.into(), Some("/a/b".into()));
+    on_lost_write.expect("set")(LostWrite { error, offset: Some(7), len: 3, path });
+    let expected = [
+        "start cpu",
+        "stop 4",
+        "static",
+        "owned",
+        "a payload that is no text",
+        "a write of 3 bytes at offset 7 to /a/b was lost: no storage space",
+    ];
     assert_eq!(*heard.lock().unwrap(), expected);
 }
 

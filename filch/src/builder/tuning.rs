@@ -5,7 +5,8 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::builder::Builder;
-use crate::config::hooks::{PanicInfo, WorkerInfo};
+use crate::config::UnhandledPanic;
+use crate::config::hooks::{LostWrite, PanicInfo, ThreadHook, WorkerInfo};
 
 /// For each row a setter, documented with an example that sets the value and reads the result.
 macro_rules! setters {
@@ -82,13 +83,16 @@ setters! {
     injector_shards: usize, 8 => 8;
     /// Sets how many operations a task may complete in one poll.
     poll_budget: usize, 64 => 64;
+    /// Sets what becomes of a panic of a task whose handle was dropped.
+    unhandled_panic: UnhandledPanic, filch::UnhandledPanic::Report => filch::UnhandledPanic::Report;
     /// Sets the seed of everything random.
     seed: u64, 7 => Some(7);
 }
 
 /// Hooks; a second call replaces the first.
 impl Builder {
-    /// Runs `hook` on each worker's thread before its first task.
+    /// Runs `hook` on each worker's thread before its first task. If it panics, the worker starts all the
+    /// same, and [`on_panic`](Builder::on_panic) hears of each panic.
     ///
     /// # Examples
     ///
@@ -98,12 +102,14 @@ impl Builder {
     /// });
     /// assert!(format!("{builder:?}").contains("on_thread_start: true"));
     /// ```
+    #[track_caller]
     pub fn on_thread_start(mut self, hook: impl Fn(WorkerInfo) + Send + Sync + 'static) -> Self {
-        self.hooks.on_thread_start = Some(Arc::new(hook));
+        self.hooks.on_thread_start = Some(ThreadHook::new(hook));
         self
     }
 
-    /// Runs `hook` on each worker's thread after its last task.
+    /// Runs `hook` on each worker's thread after its last task. If it panics, the worker stops all the same,
+    /// and [`on_panic`](Builder::on_panic) hears of each panic.
     ///
     /// # Examples
     ///
@@ -113,12 +119,19 @@ impl Builder {
     /// });
     /// assert!(format!("{builder:?}").contains("on_thread_stop: true"));
     /// ```
+    #[track_caller]
     pub fn on_thread_stop(mut self, hook: impl Fn(WorkerInfo) + Send + Sync + 'static) -> Self {
-        self.hooks.on_thread_stop = Some(Arc::new(hook));
+        self.hooks.on_thread_stop = Some(ThreadHook::new(hook));
         self
     }
 
-    /// Hands each panic that no handle can deliver to `hook`.
+    /// Hands each panic to `hook` that reaches nobody: no handle, and nobody who waits for the group.
+    ///
+    /// With [`UnhandledPanic::Report`] these are all panics of tasks whose handles were dropped. The hook runs on
+    /// the thread where the task has ended, or where its handle is dropped. Without a hook such a panic leaves
+    /// no trace but the message of [`std::panic::set_hook`].
+    ///
+    /// Panics of the hooks for threads come here, too.
     ///
     /// # Examples
     ///
@@ -130,6 +143,34 @@ impl Builder {
     /// ```
     pub fn on_panic(mut self, hook: impl Fn(PanicInfo) + Send + Sync + 'static) -> Self {
         self.hooks.on_panic = Some(Arc::new(hook));
+        self
+    }
+
+    /// Hands each write that was lost after its file was dropped to `hook`.
+    ///
+    /// Without a hook, standard error tells of it. The hook is called on the thread that drops the file, or on any thread
+    /// of the runtime. See [`LostWrite`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use filch::fs::OpenOptions;
+    /// use filch::io::AsyncWriteExt;
+    /// let (told, lost) = std::sync::mpsc::channel();
+    /// let runtime = filch::Builder::new()
+    ///     .workers(1)
+    ///     .on_lost_write(move |lost| told.send(lost).unwrap())
+    ///     .build()?;
+    /// runtime.block_on(async {
+    ///     let mut full = OpenOptions::new().write(true).open("/dev/full").await?;
+    ///     AsyncWriteExt::write_all(&mut full, b"lost").await // not flushed
+    /// })?;
+    /// let lost = lost.recv().unwrap();
+    /// assert_eq!((lost.len, lost.error.kind()), (4, std::io::ErrorKind::StorageFull));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_lost_write(mut self, hook: impl Fn(LostWrite) + Send + Sync + 'static) -> Self {
+        self.hooks.on_lost_write = Some(Arc::new(hook));
         self
     }
 }

@@ -10,7 +10,7 @@ use std::{ffi::OsString, str::FromStr};
 
 use crate::{
     config::{
-        Config, IoBackend,
+        Config, IoBackend, UnhandledPanic,
         file::Chosen,
         value::{Value, number},
     },
@@ -29,6 +29,7 @@ pub(crate) struct Environment {
     single_thread: Option<bool>,
     thread_name: Option<String>,
     io: Option<IoBackend>,
+    unhandled_panic: Option<UnhandledPanic>,
 }
 
 impl Environment {
@@ -48,6 +49,8 @@ impl Environment {
             thread_name: vars
                 .read("FILCH_THREAD_NAME", text, |c, s| c.thread_name.clone_from(s))?,
             io: vars.read("FILCH_IO", IoBackend::from_str, |c, b| c.io_backend = *b)?,
+            unhandled_panic: vars
+                .read("FILCH_UNHANDLED_PANIC", Value::read, |c, p| c.unhandled_panic = *p)?,
         };
         env.agree_with_itself()?;
         Ok(env)
@@ -103,6 +106,10 @@ impl Environment {
         config.seed = config.seed.or(self.seed);
         if config.io_backend == IoBackend::Auto {
             config.io_backend = self.io.unwrap_or_default();
+        }
+        if let (Some(policy), false) = (self.unhandled_panic, chosen.has("unhandled_panic")) {
+            config.unhandled_panic = policy;
+            chosen.add("unhandled_panic");
         }
         if let (Some(name), false) = (self.thread_name, chosen.has("thread_name")) {
             config.thread_name = name;

@@ -82,8 +82,8 @@ fields! {
     io_workers compute_workers max_workers ring_capacity global_interval global_batch io_interval
     local_budget private_budget timer_budget explore_tries explore_yields searcher_limit slot_streak
     io_spares compute_spares adoptable_threads attachable_workers elastic guest_threads spare_keep_alive
-    blocking_threads blocking_keep_alive sentry_period outbound_batch injector_shards poll_budget seed stack_size
-    thread_name physical_cores caller_works io_level compute_level lane_slices io_affinity
+    blocking_threads blocking_keep_alive sentry_period outbound_batch injector_shards poll_budget unhandled_panic seed
+    stack_size thread_name physical_cores caller_works io_level compute_level lane_slices io_affinity
     compute_affinity io_backend single_thread
 }
 

@@ -1,6 +1,6 @@
 use std::{collections::HashMap, ffi::OsString, time::Duration};
 
-use super::{Affinity, Config, env::Environment, file::Chosen};
+use super::{Affinity, Config, UnhandledPanic, env::Environment, file::Chosen};
 use crate::error::BuildError;
 
 #[test]
@@ -143,6 +143,7 @@ fn environment_fills_every_open_value() {
             ("FILCH_SEED", "0xff"),
             ("FILCH_SINGLE_THREAD", "false"),
             ("FILCH_THREAD_NAME", "ops"),
+            ("FILCH_UNHANDLED_PANIC", "report"),
         ],
     );
     let expected = Config {
@@ -152,6 +153,7 @@ fn environment_fills_every_open_value() {
         stack_size: Some(65_536),
         seed: Some(255),
         thread_name: "ops".to_owned(),
+        unhandled_panic: UnhandledPanic::Report,
         ..Config::default()
     };
     assert_eq!(config, expected);
@@ -174,6 +176,7 @@ fn program_wins_over_the_environment() {
         ("FILCH_STACK_SIZE", "65536"),
         ("FILCH_SEED", "1"),
         ("FILCH_THREAD_NAME", "ops"),
+        ("FILCH_UNHANDLED_PANIC", "report"),
     ];
     let expected = Config { compute_workers: 4, ..program.clone() };
     assert_eq!(filled(program, Chosen::all(), &vars), expected);
@@ -218,6 +221,7 @@ fn malformed_variable_is_an_error_that_names_it() {
         ("FILCH_SEED", "0xg"),
         ("FILCH_SINGLE_THREAD", "yes"),
         ("FILCH_THREAD_NAME", ""),
+        ("FILCH_UNHANDLED_PANIC", "abort"),
     ] {
         refused(&[case], case);
     }

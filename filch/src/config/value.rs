@@ -4,7 +4,7 @@
 
 use std::{fmt::Display, str::FromStr, time::Duration};
 
-use crate::config::{Affinity, IoBackend, Level};
+use crate::config::{Affinity, IoBackend, Level, UnhandledPanic};
 
 /// A value of a configuration file: what `write` makes, `read` understands as the same.
 pub(super) trait Value: Sized {
@@ -146,6 +146,23 @@ impl Value for Level {
     fn write(&self) -> String {
         let named = LEVELS.iter().find(|(_, level)| level == self);
         named.expect("every level has a name").0.to_owned()
+    }
+}
+
+impl Value for UnhandledPanic {
+    fn read(text: &str) -> Result<Self, String> {
+        match text {
+            "propagate" => Ok(Self::Propagate),
+            "report" => Ok(Self::Report),
+            _ => Err("is none of propagate, report".to_owned()),
+        }
+    }
+
+    fn write(&self) -> String {
+        match self {
+            Self::Propagate => "propagate".to_owned(),
+            Self::Report => "report".to_owned(),
+        }
     }
 }
 

@@ -27,7 +27,7 @@ pub trait Joined {
 /// ```
 ///
 /// # Panics
-/// As [`join`]: the first panic in the order of the tuple.
+/// As [`join`]: once all closures have been called, with the first panic in the order of the tuple.
 pub fn join_many<T: Joined>(closures: T) -> T::Output {
     closures.join_here()
 }
@@ -41,7 +41,7 @@ pub fn join_many<T: Joined>(closures: T) -> T::Output {
 /// ```
 ///
 /// # Panics
-/// As [`join`]: the first panic in order.
+/// As [`join`]: once all closures have been called, with the first panic in order.
 pub fn join_all<F, R>(closures: impl IntoIterator<Item = F>) -> Vec<R>
 where
     F: FnOnce() -> R + Send,

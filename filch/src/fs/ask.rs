@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::handle::Handle;
+use crate::io::cause::Cause;
 use crate::io::descriptor::Descriptor;
 use crate::io::driver::Cancel;
 use crate::io::engine::Engine;
@@ -60,7 +61,7 @@ unsafe impl<K: Kept> Operation for Ask<K> {
 
     fn cancels(&self) -> Cancel {
         match self.request {
-            // It may wait for somebody at the other end of a pipe.
+            // A device may make it wait for long.
             FileRequest::Open { .. } => Cancel::Yes,
             _ => Cancel::No,
         }
@@ -108,6 +109,9 @@ pub(super) async fn offload<T: Send + 'static>(
     match spawn_blocking(closure).outcome().await {
         Ok(result) => result,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        Err(_) => Err(io::Error::other("the runtime that performs this has ended")),
+        Err(error) => {
+            let errno = error.never_ran().and_then(|why| why.errno);
+            Err(errno.map_or(Cause::Ended, Cause::NoThread).into())
+        }
     }
 }

@@ -9,6 +9,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, DirEntryExt};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
@@ -19,6 +20,7 @@ use super::metadata::{FileType, Metadata};
 use super::paths::{on_path, symlink_metadata};
 use crate::base::shim::Mutex;
 use crate::io::files::FileRequest;
+use crate::task::budget::poll_counted;
 
 /// Entries that are read at a time. Guessed.
 const AHEAD: usize = 64;
@@ -154,6 +156,10 @@ pub struct ReadDir {
     rest: Mutex<Rest>,
 }
 
+/// No code of users runs while the list changes, so a panic leaves no change half done.
+impl UnwindSafe for ReadDir {}
+impl RefUnwindSafe for ReadDir {}
+
 enum Rest {
     There(std::fs::ReadDir),
     /// I2.
@@ -198,6 +204,10 @@ impl ReadDir {
     /// # Errors
     /// As [`ReadDir::next_entry`].
     pub fn poll_next_entry(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<DirEntry>>> {
+        poll_counted(cx, |cx| self.poll_next(cx))
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<DirEntry>>> {
         let rest = self.rest.get_mut().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(entry) = self.ready.pop_front() {

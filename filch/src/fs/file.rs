@@ -10,15 +10,16 @@ use std::time::SystemTime;
 
 use super::area::{ReadMany, ReadOne, WriteMany, WriteOne};
 use super::ask::{Kept, ask, offload};
-use super::handle::{Handle, Position, Turn};
+use super::handle::{Handle, Owner, Position, Turn, Units};
 use super::metadata::{Metadata, Subject};
 use super::open::OpenOptions;
-use super::poll::Pending;
+use super::pipe::Kind as Opened;
+use super::poll::{Pending, Polls};
 use super::transfer::{Extent, Place, Read, ReadVectored, Transfer, Write, WriteVectored};
 use crate::base::shim::Mutex;
 use crate::io::files::{FileRequest, SyncExtent};
 use crate::io::{IoBuf, IoBufMut, sys};
-use crate::net::engine_here;
+use crate::task::budget::proceed;
 
 /// An open file.
 ///
@@ -29,6 +30,14 @@ use crate::net::engine_here;
 ///
 /// The position that the kernel keeps for a descriptor is not that of the cursor: who uses
 /// [`AsFd`] for reads of his own has to bring his own offset. [`File::into_std`] sets it.
+///
+/// # Writes through `AsyncWrite`
+/// Such a write is answered when its bytes are copied. What was answered is in the file, or an error tells of it: the next
+/// write, flush, close or [`sync_all`](File::sync_all) reports the error, and if the file is dropped before,
+/// [`on_lost_write`](crate::Builder::on_lost_write) does. Dropping a file waits for nothing; whoever waits for the group of
+/// the writer, by [`block_on`](crate::block_on()), [`group`](crate::group()), the end of `main` or a
+/// [`Shutdown`](crate::Shutdown), waits for its writes to regular files too. Bytes that a pipe or a device has not taken when the
+/// runtime ends are lost, and told so.
 ///
 /// # Cancel safety
 /// Every operation may be dropped at any moment. A dropped read has moved nothing; a dropped write
@@ -50,11 +59,13 @@ pub struct File {
     handle: Arc<Handle>,
     /// What `futures-io` waits for.
     pub(super) pending: Mutex<Pending>,
+    /// Under what its polls wait.
+    pub(super) polls: Polls,
 }
 
 impl File {
     pub(super) fn from_handle(handle: Arc<Handle>) -> Self {
-        Self { handle, pending: Mutex::new(Pending::Nothing) }
+        Self { handle, pending: Mutex::new(Pending::Nothing), polls: Polls::default() }
     }
 
     pub(super) fn handle(&self) -> &Arc<Handle> {
@@ -138,11 +149,12 @@ impl File {
     /// # Errors
     /// If nothing drives I/O in this runtime.
     pub fn from_std(file: std::fs::File) -> io::Result<Self> {
-        Handle::new(OwnedFd::from(file), engine_here()).map(Self::from_handle)
+        Handle::new(OwnedFd::from(file), Owner::here(), Opened::Other).map(Self::from_handle)
     }
 
     /// The file as std has it, when writes under way have ended. Its position is the cursor's. What a dropped
-    /// read has taken from a file that cannot seek, such as a pipe, is lost unless it is read before.
+    /// read has taken from a file that cannot seek, such as a pipe, is lost unless it is read before. A named pipe whose
+    /// descriptor others have too may be one that does not block.
     ///
     /// ```
     /// use std::io::Read;
@@ -159,8 +171,9 @@ impl File {
     /// If clones of it, or operations in flight, have the descriptor too, and there is no other to be
     /// had.
     pub async fn into_std(self) -> io::Result<std::fs::File> {
-        let Self { handle, pending } = self;
-        drop(pending);
+        let handle = self.handle.clone();
+        // What it reads ahead may have the descriptor too.
+        drop(self);
         handle.settled().await;
         let turn = handle.turn().await;
         if handle.position != Position::None {
@@ -184,6 +197,7 @@ impl File {
     /// # Errors
     /// None today; the signature is Tokio's.
     pub async fn try_clone(&self) -> io::Result<Self> {
+        proceed().await;
         Ok(Self::from_handle(self.handle.clone()))
     }
 }
@@ -478,6 +492,8 @@ impl File {
     }
 
     async fn sync(&self, extent: SyncExtent) -> io::Result<()> {
+        self.handle.settled().await;
+        self.handle.late().take_write()?;
         let request = FileRequest::Sync { fd: self.handle.raw(), extent };
         self.ask(request, self.handle.clone()).await
     }
@@ -498,7 +514,8 @@ impl File {
     /// ```
     ///
     /// # Errors
-    /// If it could not be written. What was lost is not known, and not said again.
+    /// If it could not be written. What was lost is not known, and not said again. So is the error of a write through
+    /// [`AsyncWrite`](crate::io::AsyncWrite), if nothing else has reported it.
     pub async fn sync_all(&self) -> io::Result<()> {
         self.sync(SyncExtent::All).await
     }
@@ -529,10 +546,12 @@ impl File {
     /// If the file was not opened to write, or the system refuses.
     pub async fn set_len(&self, len: u64) -> io::Result<()> {
         if i64::try_from(len).is_err() {
+            proceed().await;
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         self.handle.changes();
-        let cut = Cut { handle: self.handle.clone(), waits: Waits::Future };
+        let (handle, units) = (self.handle.clone(), Units::default());
+        let cut = Cut { handle, waits: Waits::Future, units };
         self.ask(FileRequest::SetLen { fd: self.handle.raw(), len }, cut).await
     }
 
@@ -610,6 +629,8 @@ impl File {
 struct Cut {
     handle: Arc<Handle>,
     waits: Waits,
+    /// D8 of `handle`, once it is abandoned.
+    units: Units,
 }
 
 /// Who waits for a change of length.
@@ -623,6 +644,7 @@ enum Waits {
 impl Kept for Cut {
     fn abandoned(&mut self) {
         self.waits = Waits::Next;
+        self.units = self.handle.units();
         self.handle.abandoned.add();
     }
 }

@@ -16,6 +16,7 @@
 //! | `transfer`, `area` | how are bytes moved, and what becomes of a dropped write? |
 //! | `poll` | how does a file look to `futures-io`? |
 //! | `lock` | who may use a file? |
+//! | `pipe` | how is a named pipe opened without a thread that waits? |
 //! | `ask` | how is one thing asked of the kernel? |
 //! | `paths`, `dir`, `metadata` | what is there, and what is it called? |
 //! | `whole` | how is a file read or written at once? |
@@ -29,6 +30,7 @@ mod lock;
 mod metadata;
 mod open;
 mod paths;
+mod pipe;
 mod poll;
 mod transfer;
 mod whole;

@@ -1,14 +1,13 @@
 //! How a file is opened.
 
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 
-use super::ask::{ask, c_path};
+use super::ask::c_path;
 use super::file::File;
-use super::handle::Handle;
-use crate::io::files::FileRequest;
-use crate::net::engine_here;
+use super::handle::{Handle, Owner, Position};
+use super::pipe::{self, How};
+use crate::task::budget::proceed;
 
 /// How to open a file; as [`std::fs::OpenOptions`].
 ///
@@ -104,7 +103,8 @@ impl OpenOptions {
         self
     }
 
-    /// Opens a file.
+    /// Opens a file. A named pipe is open when its other side has come, too; no thread waits for that, and the end of the
+    /// runtime does not.
     ///
     /// # Errors
     /// If the options contradict each other, or the system refuses.
@@ -112,16 +112,17 @@ impl OpenOptions {
     /// # Cancel safety
     /// Dropped, it may have made or emptied the file; nothing stays open.
     pub async fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
+        proceed().await;
         let flags = self.flags()?;
         let path = c_path(path.as_ref())?;
-        let engine = engine_here();
-        let request = FileRequest::Open { path: path.as_ptr(), flags, mode: self.mode };
-        // SAFETY: K1, the path is kept.
-        let (result, _) = unsafe { ask(&engine, request, path) }.await;
-        let fd = result?.cast_signed();
-        // SAFETY: it was opened for us.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Handle::new(fd, engine).map(File::from_handle)
+        let owner = Owner::here();
+        let how = How { flags, mode: self.mode };
+        let (fd, kind) = pipe::open(&owner.engine, path, how).await?;
+        let handle = Handle::new(fd, owner, kind)?;
+        if handle.position == Position::None && how.wants_writer() {
+            pipe::writer_comes(&handle).await?;
+        }
+        Ok(File::from_handle(handle))
     }
 
     fn flags(&self) -> io::Result<i32> {

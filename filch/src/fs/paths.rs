@@ -9,12 +9,14 @@ use super::ask::{ask, c_path, offload};
 use super::metadata::{Follow, Metadata, Subject};
 use crate::io::files::FileRequest;
 use crate::net::engine_here;
+use crate::task::budget::proceed;
 
 /// Asks something about one path.
 pub(super) async fn on_path(
     path: &Path,
     request: impl FnOnce(&CString) -> FileRequest,
 ) -> io::Result<()> {
+    proceed().await;
     let path = c_path(path)?;
     let (request, engine) = (request(&path), engine_here());
     // SAFETY: K1 of `ask`, the path is kept.
@@ -27,6 +29,7 @@ async fn on_paths(
     to: &Path,
     request: impl FnOnce(&CString, &CString) -> FileRequest,
 ) -> io::Result<()> {
+    proceed().await;
     let (from, to) = (c_path(from)?, c_path(to)?);
     let (request, engine) = (request(&from, &to), engine_here());
     // SAFETY: K1 of `ask`, the paths are kept.
@@ -140,6 +143,7 @@ pub async fn symlink(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::
 }
 
 async fn stat(path: &Path, follow: Follow) -> io::Result<Metadata> {
+    proceed().await;
     Metadata::of(&engine_here(), Subject::Path(c_path(path)?, follow)).await
 }
 

@@ -5,7 +5,8 @@
 //! T2. A read without an offset moves the cursor when its result is handed out, so a dropped one has
 //!     not moved it (D2 of `handle`).
 //! T3. A write that is dropped before it started has not happened. One that is dropped in flight runs to
-//!     its end: the leftover keeps memory, descriptor and turn, and later operations wait for it (D5).
+//!     its end: the leftover keeps memory, descriptor and turn, and later operations wait for it (D5). So does the
+//!     group (D8).
 //! T4. Between the first byte and the result, a transfer is in flight whenever its future waits, or waits
 //!     for readiness (T5): so dropping it leaves nothing half done but what T3 finishes.
 //! T5. What is watched (D7 of `handle`) is read and written by calls when it is ready, which do not wait. Its
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use super::area::{Area, BULK, ReadMany, ReadOne, Way, WriteMany, WriteOne};
-use super::handle::{Handle, Position, Turn};
+use super::handle::{Blocks, Handle, Position, Turn};
 use crate::io::descriptor::{Descriptor, Watch};
 use crate::io::driver::Cancel;
 use crate::io::files::{FileRequest, HERE};
@@ -33,7 +34,7 @@ use crate::io::request::Request;
 use crate::io::slots::{CANCELED, Completion, Late};
 use crate::io::waiters::{Waiter, Waits};
 use crate::io::{IoBuf, IoBufMut, sys};
-use crate::task::budget::poll_proceed;
+use crate::task::budget::poll_counted;
 
 mod late;
 
@@ -121,6 +122,10 @@ pub(super) unsafe fn poll_watched(
     };
     let mut asked = true;
     let completion = ready!(watch.poll_with(direction, who, || {
+        if handle.blocks != Blocks::Yes {
+            // SAFETY: by the caller's promise.
+            return unsafe { request.call() };
+        }
         if willing.is() {
             // SAFETY: by the caller's promise.
             let result = unsafe { request.call_at_once() };
@@ -154,7 +159,9 @@ unsafe impl<A: Area> Operation for Piece<A> {
     type Output = (Completion, A, Spot);
 
     fn request(&mut self) -> Request {
-        Request::File(self.area.request(self.handle.raw(), self.done, self.offset))
+        let request = self.area.request(self.handle.raw(), self.done, self.offset);
+        // SAFETY: M1 of `area`.
+        Request::File(unsafe { self.handle.take_ready(request) })
     }
 
     fn descriptor(&self) -> Option<&Descriptor> {
@@ -170,8 +177,8 @@ unsafe impl<A: Area> Operation for Piece<A> {
         match A::WAY {
             Way::Write => {
                 handle.abandoned.add();
-                let tells = Tells::Nobody;
-                Box::new(Leftover { handle, area, done, spot, extent, tells })
+                let (tells, _units) = (Tells::Nobody, handle.units());
+                Box::new(Leftover { handle, area, done, spot, extent, tells, _units })
             }
             Way::Read if handle.position == Position::None => {
                 Box::new(Unread { handle, area, done, spot, tells: Tells::Nobody })
@@ -231,7 +238,6 @@ impl<'a, A: Area> Transfer<'a, A> {
 
     /// Waits for what has to come first; then, where to start.
     fn poll_spot(&mut self, cx: &Context<'_>) -> Poll<Spot> {
-        ready!(poll_proceed(cx));
         let (handle, place) = (self.handle, self.place);
         self.waits.poll(cx, |_, who| {
             ready!(handle.poll_settled(who));
@@ -463,10 +469,9 @@ impl<A: Area> Drop for Transfer<'_, A> {
             (Way::Write, _) => {
                 self.handle.abandoned.add();
                 let (handle, done, extent) = (self.handle.clone(), self.done, self.extent);
-                let tells = Tells::Nobody;
-                let leftover = Leftover { handle, area, done, spot, extent, tells };
-                // Refused, it is dropped: the runtime has ended.
-                drop(Box::new(leftover).go_on());
+                let (tells, _units) = (Tells::Nobody, handle.units());
+                let leftover = Leftover { handle, area, done, spot, extent, tells, _units };
+                Box::new(leftover).go_on_anywhere();
             }
         }
     }
@@ -514,7 +519,7 @@ macro_rules! transfers {
             type Output = (io::Result<usize>, $back);
 
             fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-                self.0.poll_outcome(cx)
+                poll_counted(cx, |cx| self.0.poll_outcome(cx))
             }
         }
 

@@ -16,7 +16,7 @@ use std::task::{Context, Poll};
 
 use super::knot::Knot;
 use crate::scope::Scope;
-use crate::spawn::{self, TaskBuilder, create_waiting, reject};
+use crate::spawn::{self, Takers, TaskBuilder, create_waiting, reject};
 use crate::task::body::Body;
 use crate::task::header::{Begins, Kind, RawTask, TaskId, TaskRef};
 use crate::task::join::{JoinError, JoinHandle, Outcome};
@@ -72,12 +72,12 @@ impl TaskBuilder {
     {
         let site = Location::caller();
         let (milestone, body) = prepare(job);
-        match self.try_create(body, site, create_waiting) {
+        match self.try_create(body, site, Takers::AnyTime, create_waiting) {
             Ok(handle) => {
                 milestone.follow(handle.raw(), &dependencies);
                 Dependent { handle, milestone }
             }
-            Err(body) => Dependent { handle: reject(body, site), milestone },
+            Err(unmade) => Dependent { handle: reject(unmade, site), milestone },
         }
     }
 }

@@ -138,7 +138,8 @@ impl Arena {
         }
         self.free = at + layout.size();
         let chunk = self.chunks.last().map_or(NonNull::dangling(), |chunk| chunk.0);
-        NonNull::new(chunk.as_ptr().with_addr(at)).unwrap_or(NonNull::dangling())
+        // Only what takes no memory finds room where there is no chunk, and it must be aligned, too.
+        NonNull::new(chunk.as_ptr().with_addr(at)).unwrap_or_else(|| nowhere(layout))
     }
 
     #[cold]
@@ -155,6 +156,12 @@ impl Arena {
         self.end = memory.addr().get() + size;
         memory
     }
+}
+
+/// A place for what takes no memory.
+fn nowhere(layout: Layout) -> NonNull<u8> {
+    NonNull::new(std::ptr::without_provenance_mut(layout.align()))
+        .expect("an alignment is not zero")
 }
 
 impl Drop for Chunk {

@@ -133,10 +133,15 @@ impl<'env> Graph<'env> {
     /// g.precede(a, b);
     /// assert_eq!(g.len(), 2);
     /// ```
+    ///
+    /// # Panics
+    /// If the system has no memory for so many.
+    #[track_caller]
     pub fn with_capacity(nodes: usize, edges: usize) -> Self {
         let mut graph = Self::new();
-        graph.parts.nodes.reserve(nodes);
-        graph.parts.edges.reserve(edges);
+        let parts = &mut graph.parts;
+        let room = parts.nodes.try_reserve(nodes).and_then(|()| parts.edges.try_reserve(edges));
+        assert!(room.is_ok(), "no memory for a graph with {nodes} nodes and {edges} edges");
         graph
     }
 

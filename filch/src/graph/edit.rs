@@ -151,13 +151,10 @@ impl<'env> Graph<'env> {
                     at
                 }
             };
+            let most = semaphore.most();
+            let asked = u64::from(limits[at].weight) + u64::from(weight);
+            assert!(asked <= most.into(), "{node:?} asks for {asked} permits of {most}");
             limits[at].weight += weight;
-            assert!(
-                limits[at].weight <= semaphore.most(),
-                "{node:?} asks for {} permits of {}",
-                limits[at].weight,
-                semaphore.most()
-            );
             self.mark(index, trait_bits::LIMITED);
         });
     }

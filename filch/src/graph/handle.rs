@@ -18,6 +18,7 @@ use super::run::{self, Run};
 use super::slot::{OnFailure, Slot};
 use crate::sched::blocking::wait_while;
 use crate::spawn::{self, admit};
+use crate::task::budget;
 use crate::task::context;
 use crate::task::group::{Fallout, Group, guard_user_code};
 
@@ -225,7 +226,8 @@ impl Future for RunHandle {
     type Output = Run<'static, 'static>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.poll_outcome(cx).map(|outcome| outcome.unwrap_or_else(|error| run::raise(error)))
+        budget::poll_counted(cx, |cx| self.poll_outcome(cx))
+            .map(|outcome| outcome.unwrap_or_else(|error| run::raise(error)))
     }
 }
 
@@ -262,6 +264,6 @@ impl Future for RunOutcome {
     type Output = Result<Run<'static, 'static>, RunError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.poll_outcome(cx)
+        budget::poll_counted(cx, |cx| self.0.poll_outcome(cx))
     }
 }

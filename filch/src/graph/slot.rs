@@ -29,9 +29,8 @@ use super::profile::Log;
 use super::work;
 use crate::base::shim::{AtomicBool, AtomicPtr, AtomicU32, Mutex, MutexGuard, Ordering};
 use crate::sched::blocking::Sleeper;
-use crate::task::context;
 use crate::task::count::Count;
-use crate::task::group::{Group, guard_user_code};
+use crate::task::group::{Group, guard_outside, guard_user_code};
 use crate::task::header::Header;
 use crate::task::node::{NodeEntry, Number, RunHead, RunNumber};
 
@@ -219,7 +218,7 @@ impl Slot {
             unsafe { graph.discard(this, group) };
         }
         if let Some(waker) = waker {
-            context::outside(|| guard_user_code(|| waker.wake()));
+            guard_outside(|| waker.wake());
         }
         if let Some(graph) = keep {
             // The user's closures may be dropped with it.

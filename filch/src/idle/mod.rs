@@ -134,7 +134,7 @@ impl Idle {
     pub(crate) fn new(sentry: Sentry, pairing: Pairing) -> Self {
         Self {
             word: CachePadded::new(Word::new(sentry)),
-            sleepers: Mutex::new(Sleepers::default()),
+            sleepers: Mutex::new(Sleepers::new()),
             pairing,
         }
     }

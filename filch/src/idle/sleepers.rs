@@ -32,7 +32,10 @@ pub(crate) enum Comes {
     Late,
 }
 
-#[derive(Debug, Default)]
+/// Room from the start: on most machines no worker allocates when it first sleeps. Guessed.
+const ROOM: usize = 32;
+
+#[derive(Debug)]
 pub(super) struct Sleepers {
     /// Last in, first out: the last to park has the warmest caches.
     stack: Vec<u32>,
@@ -43,6 +46,10 @@ pub(super) struct Sleepers {
 }
 
 impl Sleepers {
+    pub(super) fn new() -> Self {
+        Self { stack: Vec::with_capacity(ROOM), late: Vec::new(), beds: Vec::with_capacity(ROOM) }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.stack.len() + self.late.len()
     }

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::{Cause, Comes, Counts, Idle, Notify, NotifyMany, Owes, Pairing, Role, Sentry, Ticket};
 use crate::base::{
     parker::Parker,
+    repeated,
     shim::{AtomicBool, AtomicUsize, Ordering},
 };
 
@@ -277,6 +278,7 @@ fn worker_number_may_be_used_again_after_its_worker_has_left() {
 
 #[test]
 #[should_panic(expected = "at most 65535 workers")]
+#[cfg_attr(miri, ignore = "makes a million workers")]
 fn worker_beyond_the_counters_is_refused() {
     let _ = lane_of(super::MAX_WORKERS + 1);
 }
@@ -429,7 +431,7 @@ impl Reference {
 proptest! {
     #[test]
     fn every_sequence_of_calls_agrees_with_a_list_of_workers(
-        calls in prop::collection::vec((0_u8..12, 0_u32..4, any::<bool>()), 0..200)
+        calls in prop::collection::vec((0_u8..12, 0_u32..4, any::<bool>()), 0..repeated(200))
     ) {
         let idle = lane_of(4);
         let mut reference = Reference {
@@ -522,7 +524,7 @@ impl Hive {
 #[test]
 fn small_scheduler_runs_every_item_and_stops_with_all_counters_at_zero() {
     const WORKERS: u32 = 4;
-    const ROUNDS: usize = 200;
+    const ROUNDS: usize = repeated(200);
     const DEPTH: u32 = 5;
     let hive = Arc::new(Hive {
         idle: lane_of(WORKERS),

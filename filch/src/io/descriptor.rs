@@ -13,12 +13,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 
+use super::cause::{Cause, answer_of};
 use super::driver::Kind;
 use super::engine::{Engine, Source};
 use super::fake;
 use super::readiness::{Direction, Look, News, Readiness};
 use super::request::Request;
-use super::slots::{CANCELED, Completion};
+use super::slots::Completion;
 use super::sys;
 use super::waiters::{Awaited, WaitId, Waiter, guard};
 use crate::base::shim::{Mutex, OnceLock};
@@ -46,9 +47,9 @@ enum Short {
 
 impl Descriptor {
     /// # Errors
-    /// If nothing drives I/O in this runtime.
+    /// If nothing drives I/O in this runtime, or what drives it cannot be opened.
     pub(crate) fn new(fd: OwnedFd, engine: &Arc<Engine>) -> io::Result<Self> {
-        let kind = engine.find()?.kind;
+        let kind = engine.open()?.kind;
         Ok(Self {
             fd,
             engine: engine.clone(),
@@ -131,7 +132,7 @@ impl Descriptor {
     ) -> Poll<Completion> {
         let (readiness, means) = match self.readiness() {
             Ok(found) => found,
-            Err(error) => return done(-error.raw_os_error().unwrap_or(libc::ECANCELED)),
+            Err(error) => return done(answer_of(&error)),
         };
         poll_ready(readiness, direction, who, || {
             let (result, short) = call();
@@ -154,7 +155,7 @@ fn poll_ready(
 ) -> Poll<Completion> {
     loop {
         match readiness.look(direction) {
-            Look::Closed => return done(CANCELED),
+            Look::Closed => return done(Cause::Ended.code()),
             Look::Blocked if readiness.wait(direction, who) => return Poll::Pending,
             Look::Blocked => {}
             Look::Ready(seen) => match call() {

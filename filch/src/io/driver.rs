@@ -5,7 +5,7 @@
 //!     values, or a wait: what a visit learns is told from a `Batch` afterwards.
 //! V2. The slot's thread alone waits in the driver and submits to its ring; the sentry does both without
 //!     waiting when that thread is stuck (U1 of `uring`). Everybody else only queues, and wakes it.
-//! V3. Nothing is opened before the first operation. Until then the thread sleeps on a bed.
+//! V3. Nothing is opened before the first socket, file or operation. Until then the thread sleeps on a bed.
 //! V4. `active` is not zero while an operation or a source is there, so that a visit to an unused
 //!     driver is one load.
 //! V5. Once it is about to be closed, a driver takes no operation; what was in flight is cancelled and ends.
@@ -28,6 +28,7 @@ use self::backend::{Backend, Intake, State};
 pub(crate) use self::end::Ending;
 pub(crate) use self::operations::{Cancel, Performer};
 use super::batch::Batch;
+use super::cause::Cause;
 use super::epoll::{self, Epoll};
 use super::fake::Fake;
 use super::slots::Slots;
@@ -234,8 +235,20 @@ impl Driver {
             }
             Kind::Fake => Fake::open(Arc::downgrade(self)).map(Backend::Fake),
         };
-        state.backend = opened.map_err(Refused::Failed)?;
+        state.backend = opened.map_err(|error| Refused::Failed(Cause::unopened(error)))?;
         Ok(state)
+    }
+
+    /// Opens the backend if nobody has.
+    pub(crate) fn ensure_open(self: &Arc<Self>, kind: Kind) -> Result<(), Refused> {
+        let state = self.lock();
+        let opens = matches!(state.backend, Backend::Unopened);
+        drop(self.open(state, kind)?);
+        if opens {
+            // On its bed, the owner would not hear of what is registered next.
+            self.ring();
+        }
+        Ok(())
     }
 
     fn eventfd(&self) -> io::Result<Arc<OwnedFd>> {

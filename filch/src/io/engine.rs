@@ -20,11 +20,13 @@
 use std::fmt;
 use std::io;
 use std::os::fd::RawFd;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::Waker;
 
 use super::batch::Batch;
 use super::buffers::Pool;
+use super::cause::Cause;
 use super::driver::{Caller, Cancel, Driver, Kind, Performer, Refused};
 use super::epoll::SourceKey;
 use super::files::Abilities;
@@ -33,7 +35,8 @@ use super::request::Request;
 use super::slots::{Completion, Dispose, Key, Late, Next, Polled};
 use super::uring::{Mode, Uring};
 use super::waiters::{WaitId, Waiter};
-use crate::base::shim::{AtomicBool, AtomicUsize, OnceLock, Ordering};
+use crate::base::process::{FORKED, Process};
+use crate::base::shim::{AtomicBool, AtomicU32, AtomicUsize, OnceLock, Ordering};
 use crate::base::sim;
 
 /// A closure that may block.
@@ -43,9 +46,15 @@ pub(crate) type Closure = Box<dyn FnOnce() + Send>;
 pub(crate) struct Hooks {
     /// The number of the driver whose owner the calling thread is, if it is one of this engine.
     pub(crate) here: fn(&Engine) -> Option<usize>,
-    /// Runs a closure on a thread for what blocks. It is dropped instead if the runtime ends.
-    pub(crate) offload: Box<dyn Fn(Closure) + Send + Sync>,
+    /// Runs a closure on a thread for what blocks. It is dropped instead if the runtime ends, or if no thread can be
+    /// started: then the system's error number is returned.
+    pub(crate) offload: Box<dyn Fn(Closure) -> Result<(), i32> + Send + Sync>,
 }
+
+/// The scheduler's closures run no code of users, so no panic leaves them half done. Sockets and files
+/// have an engine, and are unwind safe with it.
+impl UnwindSafe for Hooks {}
+impl RefUnwindSafe for Hooks {}
 
 pub(crate) struct Engine {
     drivers: Box<[Arc<Driver>]>,
@@ -58,9 +67,14 @@ pub(crate) struct Engine {
     /// What to try, best first; empty if there is nothing to drive (an event core of the user's).
     chain: Vec<Kind>,
     found: OnceLock<Found>,
+    /// Some driver was opened.
+    opened: AtomicBool,
     /// Whose turn it is (G2).
     turn: AtomicUsize,
     hooks: Hooks,
+    /// The one whose threads drive it. A forked child shares the descriptors of its parent's drivers and not the
+    /// memory of the rings, so it touches neither.
+    process: Process,
 }
 
 /// What the drivers are made of, and what was refused before.
@@ -105,21 +119,10 @@ pub(crate) struct Source {
     pub(crate) readiness: Arc<Readiness>,
 }
 
-/// What a runtime's end leaves to say.
-fn ended() -> io::Error {
-    io::Error::other("the runtime that drives this has ended")
-}
-
-/// What there is to say where no worker drives I/O.
-fn nobody() -> io::Error {
-    let text = "no worker of the runtime drives I/O: it has none yet, or theirs are the program's event cores";
-    io::Error::new(io::ErrorKind::Unsupported, text)
-}
-
 impl From<Refused> for io::Error {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::Closed => ended(),
+            Refused::Closed => Cause::Ended.into(),
             Refused::Failed(error) => error,
         }
     }
@@ -138,10 +141,22 @@ impl Engine {
         debug_assert!(regular <= drivers);
         let epoch = sim::now();
         let drivers = (0..drivers).map(|_| Arc::new(Driver::new(epoch))).collect();
-        let (found, turn) = (OnceLock::new(), AtomicUsize::new(0));
+        let (found, opened, turn) = (OnceLock::new(), AtomicBool::new(false), AtomicUsize::new(0));
         let manned = (0..regular).map(|_| AtomicBool::new(false)).collect();
         let moves = RwLock::new(());
-        Arc::new(Self { drivers, regular, manned, moves, chain, found, turn, hooks })
+        let process = Process::this();
+        Arc::new(Self {
+            drivers,
+            regular,
+            manned,
+            moves,
+            chain,
+            found,
+            opened,
+            turn,
+            hooks,
+            process,
+        })
     }
 
     /// A worker looks after this driver from now on.
@@ -233,13 +248,37 @@ impl Engine {
             match granted {
                 Ok(abilities) => return Ok(Found { kind, abilities, refusals }),
                 Err(error) => {
-                    let Some(errno) = is_refusal(&error) else { return Err(error) };
+                    let Some(errno) = is_refusal(&error) else {
+                        return Err(Cause::unopened(error));
+                    };
                     refusals.push(Refusal { kind, errno });
                     last = error;
                 }
             }
         }
-        Err(last)
+        Err(Cause::unopened(last))
+    }
+
+    /// As `find`, and makes sure that a driver is open: whoever is about to do I/O hears here if the system
+    /// does not give what that takes, rather than from each operation. Where no worker is there yet,
+    /// nothing is opened.
+    pub(crate) fn open(&self) -> io::Result<&Found> {
+        let found = self.find()?;
+        // ORDERING: Relaxed, a hint: who opens twice finds it open.
+        if found.kind == Kind::Fake || self.opened.load(Ordering::Relaxed) {
+            return Ok(found);
+        }
+        let own = self.here();
+        for driver in own.into_iter().chain(self.manned_in_turn()) {
+            match self.drivers[driver].ensure_open(found.kind) {
+                // ORDERING: Relaxed, as above.
+                Ok(()) => self.opened.store(true, Ordering::Relaxed),
+                Err(Refused::Closed) => continue,
+                Err(Refused::Failed(error)) => return Err(error),
+            }
+            break;
+        }
+        Ok(found)
     }
 
     /// What drives I/O and why, for people.
@@ -258,6 +297,12 @@ impl Engine {
 
     fn here(&self) -> Option<usize> {
         (self.hooks.here)(self)
+    }
+
+    /// # Errors
+    /// In a child that was forked from the process of the runtime.
+    fn refuse_in_child(&self) -> io::Result<()> {
+        if self.process.is_parent() { Err(io::Error::other(FORKED)) } else { Ok(()) }
     }
 
     /// Whether the calling thread owns the driver.
@@ -284,6 +329,7 @@ impl Engine {
         &self,
         mut start: impl FnMut(&Arc<Driver>, Caller, Kind) -> Result<T, Refused>,
     ) -> io::Result<(usize, T)> {
+        self.refuse_in_child()?;
         let kind = self.find()?.kind;
         if let Some(own) = self.here() {
             if let Some(main) = self.main(own)
@@ -302,7 +348,7 @@ impl Engine {
                 Err(error) => refused = Some(error),
             }
         }
-        Err(refused.map_or_else(nobody, io::Error::from))
+        Err(refused.map_or_else(|| Cause::Nobody.into(), io::Error::from))
     }
 
     /// Starts an operation; `waker` is woken when it is over.
@@ -331,11 +377,11 @@ impl Engine {
     ///
     /// # Safety
     /// As for [`Driver::start_orphan`].
-    pub(crate) unsafe fn start_orphan(
+    pub(crate) unsafe fn start_orphan<L: Late + 'static>(
         &self,
         request: &Request,
-        late: Box<dyn Late>,
-    ) -> Result<(), Box<dyn Late>> {
+        late: Box<L>,
+    ) -> Result<(), Box<L>> {
         let Ok(found) = self.find() else { return Err(late) };
         let performer = found.performer(request);
         let mut waiting = Some(late);
@@ -360,26 +406,40 @@ impl Engine {
 
     /// Has a request performed by a call on a thread for that, and completed.
     fn offload(&self, request: Request, driver: usize, key: Key) {
+        /// Completes the operation when nobody has it any more.
         struct Calls {
-            request: Request,
             driver: Arc<Driver>,
             key: Key,
-            result: i32,
+            /// As bits.
+            result: AtomicU32,
+        }
+        impl Calls {
+            fn tell(&self, result: i32) {
+                // ORDERING: Relaxed, the count of references orders it before the drop.
+                self.result.store(result as u32, Ordering::Relaxed);
+            }
         }
         impl Drop for Calls {
             fn drop(&mut self) {
-                let completion = Completion { result: self.result, flags: 0 };
+                // ORDERING: Relaxed, nobody else is left.
+                let result = self.result.load(Ordering::Relaxed) as i32;
+                let completion = Completion { result, flags: 0 };
                 self.driver.complete(self.key, completion);
             }
         }
-        let driver = self.drivers[driver].clone();
-        let mut calls = Calls { request, driver, key, result: -libc::ECANCELED };
-        (self.hooks.offload)(Box::new(move || {
+        let (driver, result) =
+            (self.drivers[driver].clone(), AtomicU32::new(-libc::ECANCELED as u32));
+        let calls = Arc::new(Calls { driver, key, result });
+        let on_thread = calls.clone();
+        let offloaded = (self.hooks.offload)(Box::new(move || {
             // The whole of it moves here, so that it completes in any case.
-            let calls = &mut calls;
+            let calls = on_thread;
             // SAFETY: O1 of `slots`, whatever the request points to is kept until it completes.
-            calls.result = unsafe { calls.request.call() };
+            calls.tell(unsafe { request.call() });
         }));
+        if let Err(errno) = offloaded {
+            calls.tell(Cause::NoThread(errno).code());
+        }
     }
 
     /// Starts an operation with many completions, of which at most `cap` and some lie unread.
@@ -405,45 +465,68 @@ impl Engine {
     }
 
     pub(crate) fn poll(&self, ticket: Ticket, waker: &Waker) -> Polled {
+        self.process.check();
         self.drivers[ticket.driver as usize].poll(ticket.key, waker)
     }
 
     pub(crate) fn poll_stream(&self, ticket: Ticket, who: Waiter<'_>) -> Next {
+        self.process.check();
         self.drivers[ticket.driver as usize].poll_stream(ticket.key, who)
     }
 
     /// Who waited for the next of a stream does not any more.
     pub(crate) fn give_up(&self, ticket: Ticket, id: WaitId) {
+        if self.process.is_parent() {
+            return;
+        }
         self.drivers[ticket.driver as usize].give_up(ticket.key, id);
     }
 
     /// Wakes all who wait for the next of a stream.
     pub(crate) fn wake_stream(&self, ticket: Ticket) {
+        if self.process.is_parent() {
+            return;
+        }
         self.drivers[ticket.driver as usize].wake_stream(ticket.key);
     }
 
     pub(crate) fn cancel(&self, ticket: Ticket) {
+        if self.process.is_parent() {
+            return;
+        }
         let driver = ticket.driver as usize;
         self.drivers[driver].cancel(self.caller(driver), ticket.key);
     }
 
     pub(crate) fn stop_stream(&self, ticket: Ticket) {
+        if self.process.is_parent() {
+            return;
+        }
         let driver = ticket.driver as usize;
         self.drivers[driver].stop_stream(self.caller(driver), ticket.key);
     }
 
     pub(crate) fn abandon(&self, ticket: Ticket, late: Box<dyn Late>, cancel: Cancel) {
+        if self.process.is_parent() {
+            std::mem::forget(late);
+            return;
+        }
         let driver = ticket.driver as usize;
         self.drivers[driver].abandon(self.caller(driver), ticket.key, late, cancel);
     }
 
     pub(crate) fn abandon_stream(&self, ticket: Ticket, dispose: Arc<dyn Dispose>) {
+        if self.process.is_parent() {
+            std::mem::forget(dispose);
+            return;
+        }
         let driver = ticket.driver as usize;
         self.drivers[driver].abandon_stream(self.caller(driver), ticket.key, dispose);
     }
 
     /// Registers a descriptor for readiness with a regular driver: this thread's, or in turn.
     pub(crate) fn register(&self, fd: RawFd) -> io::Result<Source> {
+        self.refuse_in_child()?;
         let readiness = Arc::new(Readiness::new());
         let own = self.here().filter(|&own| own < self.regular);
         let own = own.map(|own| self.main(own).unwrap_or(own));
@@ -471,11 +554,14 @@ impl Engine {
                 Err(Refused::Failed(error)) => return Err(error),
             }
         }
-        Err(refused.map_or_else(nobody, io::Error::from))
+        Err(refused.map_or_else(|| Cause::Nobody.into(), io::Error::from))
     }
 
     /// Forgets a descriptor, which is still open.
     pub(crate) fn unregister(&self, fd: RawFd, source: &Source) {
+        if self.process.is_parent() {
+            return;
+        }
         let _stays = self.moves.read().unwrap_or_else(PoisonError::into_inner);
         if let Some((driver, key)) = source.readiness.place() {
             self.drivers[driver].remove_source(fd, SourceKey(key));

@@ -122,7 +122,29 @@ pub(crate) enum SyncExtent {
 /// What of a file a `Stat` asks for.
 const STAT_MASK: u32 = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
 
+/// As many bytes go into a pipe that is ready without waiting.
+const PIPE_BUF: u32 = libc::PIPE_BUF as u32;
+
 impl FileRequest {
+    /// The request for so much of a write only as something that is ready to be written to takes without waiting.
+    ///
+    /// # Safety
+    /// R1 of `request` holds during the call.
+    pub(crate) unsafe fn for_what_is_ready(self) -> Self {
+        match self {
+            Self::Write { fd, buf, len, offset } => {
+                Self::Write { fd, buf, len: len.min(PIPE_BUF), offset }
+            }
+            Self::WriteVectored { fd, vectors, count, offset } if count > 0 => {
+                // SAFETY: R1, by the caller's promise.
+                let first = unsafe { *vectors };
+                let len = first.iov_len.min(PIPE_BUF as usize) as u32;
+                Self::Write { fd, buf: first.iov_base.cast(), len, offset }
+            }
+            other => other,
+        }
+    }
+
     /// Performs the request by a call, which may block (F1).
     ///
     /// # Safety

@@ -7,7 +7,7 @@
 //! P3. A completion that has come is the result, also after `cancel`.
 //! P4. An operation that has to move (its thread ends, or a signal kept the kernel from it: O5 of `slots`)
 //!     is started again by the next poll, wherever that is. A kernel that gives it up again and
-//!     again lacks what it takes: that is told.
+//!     again lacks what it takes, a thread of its own: that is told.
 
 use std::future::Future;
 use std::io;
@@ -15,6 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use super::cause::{Cause, answer_of};
 use super::descriptor::Descriptor;
 use super::driver::Cancel;
 use super::engine::{Engine, Ticket};
@@ -68,6 +69,8 @@ enum Stage {
     Fresh(LazyId),
     /// As `Fresh`, and not to be started any more.
     Cancelled,
+    /// The kernel gave it up too often (P4).
+    GivenUp,
     InFlight(Ticket),
     Over,
 }
@@ -86,7 +89,7 @@ impl<'e, T: Operation> Op<'e, T> {
                 self.stage = Stage::Cancelled;
             }
             Stage::InFlight(ticket) => self.engine.cancel(ticket),
-            Stage::Cancelled | Stage::Over => {}
+            Stage::Cancelled | Stage::GivenUp | Stage::Over => {}
         }
     }
 
@@ -98,7 +101,7 @@ impl<'e, T: Operation> Op<'e, T> {
     /// Takes back what it owns, if nothing of it is in flight: the operation is over then.
     pub(crate) fn take_idle(&mut self) -> Option<T> {
         match self.stage {
-            Stage::Fresh(_) | Stage::Cancelled => {
+            Stage::Fresh(_) | Stage::Cancelled | Stage::GivenUp => {
                 self.waits_no_more();
                 self.stage = Stage::Over;
                 self.work.take()
@@ -127,7 +130,7 @@ impl<'e, T: Operation> Op<'e, T> {
     fn begin_anew(&mut self, ticket: Ticket) {
         self.given_up += u8::from(self.engine.stays(ticket));
         let often = self.given_up == MOST_STARTS;
-        self.stage = if often { Stage::Cancelled } else { Stage::Fresh(LazyId::default()) };
+        self.stage = if often { Stage::GivenUp } else { Stage::Fresh(LazyId::default()) };
     }
 
     /// Starts it, or performs it where the kernel tells readiness only.
@@ -157,8 +160,7 @@ impl<'e, T: Operation> Op<'e, T> {
 
 /// An error that came instead of a completion, as one.
 fn refused(error: &io::Error) -> Completion {
-    let errno = error.raw_os_error().unwrap_or(libc::ECANCELED);
-    Completion { result: -errno, flags: 0 }
+    Completion { result: answer_of(error), flags: 0 }
 }
 
 impl<T: Operation> Future for Op<'_, T> {
@@ -174,6 +176,10 @@ impl<T: Operation> Future for Op<'_, T> {
                 },
                 Stage::Cancelled => {
                     return this.end(refused(&io::Error::from_raw_os_error(libc::ECANCELED)));
+                }
+                Stage::GivenUp => {
+                    let result = Cause::NoThread(libc::EAGAIN).code();
+                    return this.end(Completion { result, flags: 0 });
                 }
                 Stage::InFlight(ticket) => match this.engine.poll(ticket, cx.waker()) {
                     Polled::Done(completion) => return this.end(completion),

@@ -34,8 +34,6 @@ pub(crate) enum Request {
     AcceptMany { fd: RawFd },
     /// A connection to an address.
     Connect { fd: RawFd, addr: *const libc::sockaddr_storage, len: libc::socklen_t },
-    /// Nothing but a time that passes.
-    Pause { time: *const libc::timespec },
     /// Whether a descriptor is ready.
     Poll { fd: RawFd, direction: Direction },
     /// Something about files.
@@ -67,7 +65,7 @@ impl Request {
             | Self::SendMsg { .. }
             | Self::Connect { .. } => Some(Direction::Write),
             Self::Poll { direction, .. } => Some(*direction),
-            Self::Pause { .. } | Self::File(_) => None,
+            Self::File(_) => None,
         }
     }
 
@@ -96,10 +94,6 @@ impl Request {
             Self::Connect { fd, addr, len } => {
                 // SAFETY: as above.
                 unsafe { sys::connect(fd, addr, len) }
-            }
-            Self::Pause { time } => {
-                // SAFETY: as above.
-                unsafe { sys::pause(time) }
             }
             Self::File(request) => {
                 // SAFETY: as above.

@@ -18,7 +18,8 @@
 //!     the caller to use when it has let go of the lock.
 //! O5. An operation that a ring ends as cancelled or interrupted, and that nobody asked to cancel, has not
 //!     happened: the driver evacuates, or a signal kept the kernel from starting a thread for it. It is
-//!     told to move; its future starts it again. Only where the driver closes is that its result.
+//!     told to move; its future starts it again. Where the driver closes, its result is that the runtime
+//!     has ended.
 //! O6. A stream has many completions, kept in order until they are taken; the one without MORE ends
 //!     it. Its entry goes with the last completion that was taken after the end.
 //!
@@ -34,6 +35,7 @@ use std::task::Waker;
 
 use slab::Slab;
 
+use super::cause::{Cause, error_of};
 use super::waiters::{WaitId, Waiter, Waiters};
 
 #[cfg(all(test, loom))]
@@ -89,7 +91,7 @@ impl Completion {
 
     /// The result as std has it.
     pub(crate) fn to_io(self) -> std::io::Result<u32> {
-        u32::try_from(self.result).map_err(|_| std::io::Error::from_raw_os_error(-self.result))
+        u32::try_from(self.result).map_err(|_| error_of(self.result))
     }
 }
 
@@ -518,9 +520,14 @@ impl Slots {
         match life {
             Life::Waiting { waker, wish } => {
                 let unasked = completion.result == CANCELED && *wish == Wish::Finish;
-                let moves = unasked && prospect == Prospect::Again;
                 woken.extend(waker.take());
-                *life = if moves { Life::Moves } else { Life::Done(completion) };
+                *life = match prospect {
+                    Prospect::Again if unasked => Life::Moves,
+                    Prospect::Never if unasked => {
+                        Life::Done(Completion { result: Cause::Ended.code(), ..completion })
+                    }
+                    _ => Life::Done(completion),
+                };
                 (Told::Waiters, Then::Nothing)
             }
             Life::Orphan(_) => {

@@ -11,6 +11,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
+use super::cause::error_of;
 use super::fake;
 use super::readiness::Direction;
 use super::request::{First, Request};
@@ -33,7 +34,7 @@ fn small(result: libc::c_int) -> i32 {
 
 /// An answer as std has it.
 pub(crate) fn to_io(result: i32) -> io::Result<u32> {
-    u32::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
+    u32::try_from(result).map_err(|_| error_of(result))
 }
 
 /// # Safety
@@ -176,18 +177,6 @@ pub(crate) unsafe fn close(fd: RawFd) {
     fake::close(fd);
     // SAFETY: by the caller's promise.
     drop(unsafe { OwnedFd::from_raw_fd(fd) });
-}
-
-/// Lets a time pass, as a ring does: it ends with `ETIME`.
-///
-/// # Safety
-/// `time` may be read.
-pub(crate) unsafe fn pause(time: *const libc::timespec) -> i32 {
-    // SAFETY: by the caller's promise; nothing is written.
-    match small(unsafe { libc::nanosleep(time, std::ptr::null_mut()) }) {
-        0 => -libc::ETIME,
-        error => error,
-    }
 }
 
 /// A timeout as the kernel takes it; what it cannot hold means for ever.
@@ -366,6 +355,43 @@ pub(crate) fn lseek(fd: RawFd, offset: i64, whence: i32) -> io::Result<u64> {
     // SAFETY: no memory is involved.
     let position = unsafe { libc::lseek(fd, offset, whence) };
     u64::try_from(position).map_err(|_| io::Error::last_os_error())
+}
+
+/// The kind of a file as `st_mode` has it, `S_IFREG` or another; 0 if that is not known.
+pub(crate) fn kind_of(fd: RawFd) -> u32 {
+    // SAFETY: there is room for an answer.
+    kind_by(|stat| unsafe { libc::fstat(fd, stat) })
+}
+
+/// As `kind_of`, of what a path leads to.
+///
+/// # Safety
+/// `path` leads to a C string.
+pub(crate) unsafe fn kind_of_path(path: *const libc::c_char) -> u32 {
+    // SAFETY: by the caller's promise, and there is room for an answer.
+    kind_by(|stat| unsafe { libc::stat(path, stat) })
+}
+
+/// `ask` fills the answer if it returns 0.
+fn kind_by(ask: impl FnOnce(*mut libc::stat) -> i32) -> u32 {
+    let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
+    if ask(stat.as_mut_ptr()) != 0 {
+        return 0;
+    }
+    // SAFETY: the call has filled it, and zeros are valid too.
+    unsafe { stat.assume_init() }.st_mode & libc::S_IFMT
+}
+
+/// Whether nobody is left at the other end.
+pub(crate) fn has_hung_up(fd: RawFd) -> bool {
+    let mut poll = libc::pollfd { fd, events: 0, revents: 0 };
+    // SAFETY: one entry, which lives during the call.
+    unsafe { libc::poll(&raw mut poll, 1, 0) == 1 && poll.revents & libc::POLLHUP != 0 }
+}
+
+pub(crate) fn set_status_flags(fd: RawFd, flags: i32) -> i32 {
+    // SAFETY: no memory is involved.
+    small(unsafe { libc::fcntl(fd, libc::F_SETFL, flags) })
 }
 
 /// The family of a socket, `AF_UNIX` or another; a negated error number if it is none.

@@ -5,8 +5,11 @@
 //!     for the others, whoever keeps that tells them (R7 of `net/read.rs`).
 //! B2. A future waits under an id that no other has, wherever it waits. One that is polled again with
 //!     another waker replaces its own.
-//! B3. Polls without a future behind them (`futures-io`) have no id: nobody can say that they are given up.
-//!     They are kept once for each waker, until the next wake.
+//! B3. Polls without a future behind them (`futures-io`) cannot be given up: that trait has no call for it, and what polled
+//!     last is all that is owed a wake. So what one object polls by `&mut` waits under an id of the object: a later poll replaces
+//!     its waker, and one waker stays behind at most, until the next wake or the end of the object. Through a shared
+//!     reference several tasks may poll at once, all are owed a wake, and nothing tells one task that has gone from
+//!     another that waits: those have no id, and are kept once for each waker until the next wake.
 //! B4. Wakers are cloned, woken and dropped without the lock: they are the user's.
 //! B5. A panic of one does not keep the others from being woken.
 //!
@@ -39,7 +42,15 @@ pub(crate) fn guard(f: impl FnOnce()) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WaitId(u64);
 
+/// Marks the ids of places. No thread counts so far.
+const PLACE: u64 = 1 << 63;
+
 impl WaitId {
+    /// The id of whatever waits on behalf of something that stays where it is (B3).
+    fn of_place<T>(place: &T) -> Self {
+        Self(std::ptr::from_ref(place).addr() as u64 | PLACE)
+    }
+
     fn fresh() -> Self {
         static BLOCKS: RawAtomicU64 = RawAtomicU64::new(0);
         thread_local!(static NEXT: Cell<u64> = const { Cell::new(0) });
@@ -86,17 +97,31 @@ impl LazyId {
 #[derive(Clone, Copy)]
 pub(crate) struct Waiter<'a> {
     waker: &'a Waker,
-    id: Option<&'a LazyId>,
+    name: Name<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Name<'a> {
+    /// Of a future, or of an object that has room for it.
+    Own(&'a LazyId),
+    Place(WaitId),
+    /// B3.
+    Nobody,
 }
 
 impl<'a> Waiter<'a> {
     pub(crate) fn new(waker: &'a Waker, id: &'a LazyId) -> Self {
-        Self { waker, id: Some(id) }
+        Self { waker, name: Name::Own(id) }
+    }
+
+    /// The only one that waits on behalf of `place`, which stays where it is as long as anything waits for it (B3).
+    pub(crate) fn at_place<T>(waker: &'a Waker, place: &T) -> Self {
+        Self { waker, name: Name::Place(WaitId::of_place(place)) }
     }
 
     /// B3.
     pub(crate) fn nameless(waker: &'a Waker) -> Self {
-        Self { waker, id: None }
+        Self { waker, name: Name::Nobody }
     }
 
     pub(crate) fn waker(self) -> &'a Waker {
@@ -104,7 +129,11 @@ impl<'a> Waiter<'a> {
     }
 
     fn id(self) -> Option<WaitId> {
-        self.id.map(LazyId::get)
+        match self.name {
+            Name::Own(id) => Some(id.get()),
+            Name::Place(id) => Some(id),
+            Name::Nobody => None,
+        }
     }
 }
 

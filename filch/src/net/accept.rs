@@ -3,14 +3,14 @@
 //! A1. On a ring one operation accepts again and again; what it has accepted waits, in order, for
 //!     whoever calls `accept`, up to a cap. A listener that goes closes what nobody took.
 //! A2. A connection that ended before anybody saw it is skipped.
-//! A3. When descriptors or memory run out, `accept` waits a little longer each time, and goes on when
-//!     there are some again: an error in every call would make a loop around it spin.
+//! A3. When descriptors or memory run out, for the connection or for the driver, `accept` waits a little
+//!     longer each time, and goes on when there are some again: an error in every call would make a loop
+//!     around it spin. A timer ends each wait, which takes neither.
 
 use std::future::Future;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, ready};
 
@@ -18,9 +18,9 @@ use super::backoff::{Backoff, Pause};
 use super::socket::Socket;
 use super::tcp::TcpStream;
 use crate::base::shim::Mutex;
+use crate::io::cause::error_of;
 use crate::io::descriptor::Descriptor;
 use crate::io::engine::Ticket;
-use crate::io::op::Op;
 use crate::io::readiness::Direction;
 use crate::io::request::Request;
 use crate::io::slots::{CANCELED, Completion, Dispose, Next};
@@ -61,7 +61,7 @@ impl Acceptor {
                 CANCELED if !self.socket.descriptor.tells_readiness() => {}
                 // A2.
                 error if error == -libc::ECONNABORTED || error == -libc::EINTR => {}
-                error => return Poll::Ready(Err(io::Error::from_raw_os_error(-error))),
+                error => return Poll::Ready(Err(error_of(error))),
             }
         }
     }
@@ -162,7 +162,7 @@ pub struct Accept<'a, S = TcpStream> {
     waits: Waits<'a, Acceptor>,
     backoff: Backoff,
     /// A3.
-    pause: Option<Op<'a, Pause>>,
+    pause: Option<Pause>,
     opens: PhantomData<fn() -> S>,
 }
 
@@ -181,7 +181,7 @@ impl<'a, S> Accept<'a, S> {
     ) -> Poll<io::Result<T>> {
         loop {
             if let Some(pause) = &mut self.pause {
-                ready!(Pin::new(pause).poll(cx));
+                ready!(pause.as_mut().poll(cx));
                 self.pause = None;
             }
             let waits = &mut self.waits;
@@ -194,7 +194,7 @@ impl<'a, S> Accept<'a, S> {
                     result => return Poll::Ready(result),
                 },
                 Err(error) if Backoff::is_shortage(&error) => {
-                    self.pause = Some(self.backoff.pause(engine));
+                    self.pause = Some(self.backoff.pause());
                 }
                 Err(error) => return Poll::Ready(Err(error)),
             }

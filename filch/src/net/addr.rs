@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 use std::vec;
 
 use crate::spawn::spawn_blocking;
+use crate::task::budget;
 
 /// What addresses of sockets can be made from; the asynchronous twin of [`std::net::ToSocketAddrs`].
 ///
@@ -42,6 +43,7 @@ pub async fn lookup_host(host: impl ToSocketAddrs) -> io::Result<impl Iterator<I
 
 /// The addresses of a host.
 pub(super) async fn resolve(host: &(impl ToSocketAddrs + ?Sized)) -> io::Result<Addresses> {
+    budget::proceed().await;
     match host.found() {
         Found::Addresses(addresses) => Ok(addresses),
         Found::Name(name, port) => {

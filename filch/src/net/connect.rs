@@ -20,6 +20,7 @@ use crate::io::op::{Op, Operation};
 use crate::io::readiness::Direction;
 use crate::io::request::Request;
 use crate::io::slots::{Completion, Late};
+use crate::task::budget;
 
 /// A connection on its way.
 struct Connect {
@@ -91,6 +92,7 @@ impl Late for LateConnect {
 
 /// Connects a socket.
 pub(super) async fn connect(socket: &Socket, address: SockAddr) -> io::Result<()> {
+    budget::proceed().await;
     let inner: &Arc<Inner> = socket;
     socket.block_as_needed(true)?;
     if inner.descriptor.tells_readiness() {
@@ -142,7 +144,7 @@ pub(super) async fn connect_here(socket: &Socket, address: &SockAddr) -> io::Res
             Ok(()) => return socket.block(),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                backoff.pause(socket.descriptor.engine()).await;
+                backoff.pause().await;
             }
             Err(error) => return Err(error),
         }

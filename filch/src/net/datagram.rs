@@ -149,6 +149,7 @@ macro_rules! datagrams {
             /// If there is no free descriptor.
             pub async fn into_std(self) -> std::io::Result<$std> {
                 use std::os::fd::AsFd;
+                crate::task::budget::proceed().await;
                 Ok(self.as_fd().try_clone_to_owned()?.into())
             }
 

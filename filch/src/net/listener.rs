@@ -48,6 +48,7 @@ macro_rules! listens {
             /// If there is no free descriptor.
             pub async fn into_std(self) -> std::io::Result<($std, Vec<$stream>)> {
                 use std::os::fd::AsFd;
+                crate::task::budget::proceed().await;
                 let accepted = self.0.stop().await?;
                 let fd = self.as_fd().try_clone_to_owned()?;
                 self.0.socket.block()?;

@@ -224,10 +224,10 @@ macro_rules! halves {
         reads!(OwnedReadHalf, $reader);
         writes!(WriteHalf<'_>, $writer);
         writes!(OwnedWriteHalf, $writer);
-        reader!(ReadHalf<'_>);
-        reader!(OwnedReadHalf);
-        writer!(WriteHalf<'_>);
-        writer!(OwnedWriteHalf);
+        reader!(ReadHalf<'_>, Alone);
+        reader!(OwnedReadHalf, Alone);
+        writer!(WriteHalf<'_>, Alone);
+        writer!(OwnedWriteHalf, Alone);
     };
 }
 pub(super) use halves;

@@ -370,6 +370,7 @@ macro_rules! whole {
             /// Dropped, it closes the connection.
             pub async fn into_std(self) -> std::io::Result<($std, Vec<u8>)> {
                 use std::os::fd::AsFd;
+                crate::task::budget::proceed().await;
                 self.0.writes.settled().await;
                 let unread = self.0.reads.take_all().await?;
                 let fd = self.as_fd().try_clone_to_owned()?;

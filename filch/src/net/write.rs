@@ -110,22 +110,22 @@ impl Awaited for WriteSide {
 /// Writes for `futures-io`.
 impl WriteSide {
     /// Writes what fits by a call, when it is this write's turn and something does.
-    pub(super) fn poll_write(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    pub(super) fn poll_write(&self, who: Waiter<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let request = request(&self.descriptor, bytes, Extent::Some);
         // SAFETY: the bytes are borrowed during the call.
-        unsafe { self.poll_request(cx, &request) }
+        unsafe { self.poll_request(who, &request) }
     }
 
     /// Performs a request that writes, by a call, when it is its turn and the socket takes something.
     ///
     /// # Safety
     /// R1 of `io/request.rs` holds during the call.
-    unsafe fn poll_request(&self, cx: &Context<'_>, request: &Request) -> Poll<io::Result<usize>> {
-        ready!(self.poll_take(cx.into()));
+    unsafe fn poll_request(&self, who: Waiter<'_>, request: &Request) -> Poll<io::Result<usize>> {
+        ready!(self.poll_take(who));
         let written = loop {
             if self.descriptor.tells_readiness() {
                 // SAFETY: by the caller's promise.
-                break unsafe { self.descriptor.poll_call(request, Direction::Write, cx.into()) }
+                break unsafe { self.descriptor.poll_call(request, Direction::Write, who) }
                     .map(Completion::to_io);
             }
             // SAFETY: by the caller's promise.
@@ -133,7 +133,7 @@ impl WriteSide {
             match result {
                 _ if result == -libc::EINTR => {}
                 _ if result != -libc::EAGAIN => break Poll::Ready(sys::to_io(result)),
-                _ => match self.poll_ready(cx) {
+                _ => match self.poll_ready(who) {
                     Poll::Pending => break Poll::Pending,
                     Poll::Ready(Ok(())) => {}
                     Poll::Ready(Err(error)) => break Poll::Ready(Err(error)),
@@ -145,11 +145,11 @@ impl WriteSide {
     }
 
     /// Waits on a ring until the socket takes something.
-    fn poll_ready(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_ready(&self, who: Waiter<'_>) -> Poll<io::Result<()>> {
         let engine = self.descriptor.engine();
         let room = self.room.get_or_init(Box::default);
         // It waits in any case.
-        let _ = room.bell.0.wait(cx.into(), || true);
+        let _ = room.bell.0.wait(who, || true);
         let waker = Waker::from(room.bell.clone());
         let mut under_way = room.wait.lock().unwrap_or_else(PoisonError::into_inner);
         let mut wait = match under_way.take() {

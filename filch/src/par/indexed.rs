@@ -270,6 +270,8 @@ pub trait IndexedParallelIterator: ParallelIterator {
 
     /// Every `step`th item, from the first on.
     ///
+    /// As in std, the closures of the stages before this one are called for the items between, too.
+    ///
     /// # Panics
     /// If `step` is 0.
     ///
@@ -285,6 +287,9 @@ pub trait IndexedParallelIterator: ParallelIterator {
 
     /// All but the first `n` items.
     ///
+    /// As in std, the closures of the stages before this one are called for the skipped items too:
+    /// first for all of these, in parallel, and then the loop goes on behind them.
+    ///
     /// ```
     /// # use filch::par::prelude::*;
     /// assert_eq!((0..4).into_par_iter().skip(2).collect::<Vec<_>>(), [2, 3]);
@@ -294,6 +299,8 @@ pub trait IndexedParallelIterator: ParallelIterator {
     }
 
     /// The first `n` items.
+    ///
+    /// As in std, no closure of the stages before this one is called for the items that are left out.
     ///
     /// ```
     /// # use filch::par::prelude::*;

@@ -34,7 +34,12 @@
 //! a lock that it holds is safe. A loop is cut in two, again and again, and the halves are left for
 //! idle workers to take. How far is a [`Partition`]; by default, cutting follows stealing.
 //!
-//! A panic in a closure is carried to the caller when all pieces have ended.
+//! A panic in a closure ends its piece, and is carried to the caller when all pieces have run: as in
+//! rayon, and for the same reason, that both halves of a [`join`](crate::join()) are always called. Of several
+//! panics, the caller sees that of the leftmost piece.
+//!
+//! A loop that can stop early, such as a search or [`try_for_each`](ParallelIterator::try_for_each),
+//! stops all of its pieces after the item that each of them is at, whatever stages lie between.
 
 /// An iterator of known length, driven by way of its producer.
 macro_rules! bridged {

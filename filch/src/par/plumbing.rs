@@ -144,6 +144,13 @@ pub trait Producer: Send + Sized {
     /// The items of one piece, one after the other.
     type IntoIter: DoubleEndedIterator<Item = Self::Item> + ExactSizeIterator;
 
+    /// Whether making an item does something that can be seen from outside, such as a call of a
+    /// closure. [`skip`](IndexedParallelIterator::skip) then makes the items that it skips, as
+    /// std's does, and drops them.
+    ///
+    /// `true` is always correct; with `false`, a skip costs nothing.
+    const SEEN: bool = true;
+
     /// Stops splitting.
     fn into_iter(self) -> Self::IntoIter;
 
@@ -285,6 +292,13 @@ pub trait Consumer<Item>: Send + Sized {
 pub trait Folder<Item>: Sized {
     /// What is left of the items.
     type Result;
+
+    /// Whether another piece can make this folder full, as a find in one piece ends all others.
+    ///
+    /// `true` is always correct. It makes a stage that drops items, such as
+    /// [`filter`](super::ParallelIterator::filter), ask [`full`](Self::full) after each item, even if
+    /// the item never gets here. With `false`, this folder gets whole runs of items, which is faster.
+    const FILLED_BY_OTHERS: bool = true;
 
     /// Eats one item.
     fn consume(self, item: Item) -> Self;

@@ -20,6 +20,10 @@ use super::source::{Next, Token};
 use super::stage::{Parallel, Serial, Source, Step};
 use crate::base::shim::Mutex;
 
+/// Most lines of a pipeline: each stage keeps room for one value for each of them. Guessed: some
+/// hundred times what the fastest stages have use for.
+const MOST_LINES: usize = 1 << 20;
+
 /// A pipeline that has lines and no stage yet; see [`Pipeline::new`].
 ///
 /// ```
@@ -35,8 +39,13 @@ pub struct Start {
 }
 
 impl Start {
+    #[track_caller]
     pub(super) fn new(lines: usize) -> Self {
         assert!(lines > 0, "a pipeline needs a line");
+        assert!(
+            lines <= MOST_LINES,
+            "a pipeline with {lines} lines: {MOST_LINES} at most, and a few for each worker are good"
+        );
         Self { lines, most_batch: u32::MAX }
     }
 
@@ -51,6 +60,7 @@ impl Start {
     ///
     /// # Panics
     /// If it is zero.
+    #[track_caller]
     pub fn most_in_a_row(self, tokens: u32) -> Self {
         assert!(tokens > 0, "a stage takes one token at least");
         Self { most_batch: tokens, ..self }

@@ -15,7 +15,7 @@ use super::engine::Engine;
 use super::error::PipelineError;
 use super::in_place::{After, Stage, end_of};
 use super::ring::Ring;
-use crate::block_on::in_group;
+use crate::block_on::{in_group, on_panic_here};
 use crate::group::group;
 use crate::spawn;
 use crate::task::group::Tracking;
@@ -47,7 +47,7 @@ impl Pipeline<'_> {
     /// ```
     ///
     /// # Panics
-    /// If `lines` is zero, or more than memory could hold.
+    /// If `lines` is zero, or more than 1,048,576: each stage keeps room for as many values.
     #[expect(clippy::new_ret_no_self, reason = "a pipeline has a source, which comes next")]
     #[track_caller]
     pub fn new(lines: usize) -> Start {
@@ -81,18 +81,18 @@ impl<'env> Pipeline<'env> {
     /// tokens waited for others that never came; a run that was cancelled.
     ///
     /// # Panics
-    /// If the runtime has shut down, or if the drop of a future panics that was cancelled. A panic of a
-    /// stage is an error.
+    /// If the runtime has shut down, or if the drop of a future panics that was cancelled, unless the runtime
+    /// [reports](crate::UnhandledPanic::Report) it. A panic of a stage is an error.
     #[track_caller]
     pub fn run(&mut self) -> Result<u64, PipelineError> {
         let site = Location::caller();
-        let (parent, workers) = spawn::current(|shared, group, _| {
-            (group.to_ref(), shared.config.compute_workers.max(1))
+        let (parent, on_panic, workers) = spawn::current(|shared, group, _| {
+            (group.to_ref(), on_panic_here(shared), shared.config.compute_workers.max(1))
         });
         self.engine().prepare(workers, site);
         let engine = &self.engine;
         let run = || {
-            in_group(&parent, Tracking::Yes, |group| {
+            in_group(&parent, on_panic, Tracking::Yes, |group| {
                 engine.control.begin(group);
                 if engine.join() {
                     engine.work();

@@ -40,11 +40,13 @@ use std::sync::{Arc, PoisonError};
 
 use crossbeam_utils::CachePadded;
 
-use crate::base::shim::{Mutex, MutexGuard};
+use crate::base::process::Process;
+use crate::base::shim::{AtomicBool, Mutex, MutexGuard, Ordering};
 use crate::base::sim;
 pub(crate) use cache::Cache;
 use cache::Racks;
 use cell::{FreeCell, Magazine};
+use chunk::ChunkPtr;
 pub(crate) use class::CellLayout;
 use class::Class;
 use depot::Depot;
@@ -57,6 +59,10 @@ pub(crate) struct Pool {
     /// By class, the dedicated one last.
     depots: Box<[CachePadded<Mutex<Depot>>]>,
     shards: [Arc<Shard>; SHARDS],
+    /// The one whose threads use it.
+    process: Process,
+    /// Nobody works yet for what lives in the cells: a hint for whoever waits for it.
+    unserved: AtomicBool,
 }
 
 /// Racks for threads without a cache; `None` once the pool is closed.
@@ -98,7 +104,39 @@ impl Pool {
         Arc::new(Self {
             depots: Class::all().map(depot).collect(),
             shards: std::array::from_fn(|_| shard()),
+            process: Process::this(),
+            unserved: AtomicBool::new(false),
         })
+    }
+
+    /// The pool of a cell.
+    ///
+    /// # Safety
+    /// `cell` is a cell in use of some pool, and stays so while the result is used.
+    pub(crate) unsafe fn of<'a>(cell: NonNull<u8>) -> &'a Self {
+        // SAFETY: by contract; a cell in use keeps its chunk (P2).
+        let chunk = unsafe { ChunkPtr::of(cell) };
+        let pool = Arc::as_ptr(&chunk.fixed().pool);
+        // SAFETY: P2, a chunk keeps its pool.
+        unsafe { &*pool }
+    }
+
+    /// Notes that nobody works for the cells until [`serve`](Self::serve).
+    pub(crate) fn await_service(&self) {
+        // ORDERING: Relaxed, a hint.
+        self.unserved.store(true, Ordering::Relaxed);
+    }
+
+    /// Somebody works for the cells.
+    pub(crate) fn serve(&self) {
+        // ORDERING: Relaxed, a hint.
+        self.unserved.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether nobody works for the cells yet.
+    pub(crate) fn is_unserved(&self) -> bool {
+        // ORDERING: Relaxed, a hint.
+        self.unserved.load(Ordering::Relaxed)
     }
 
     fn depot(&self, class: Class) -> MutexGuard<'_, Depot> {
@@ -173,9 +211,22 @@ impl Pool {
         }
     }
 
+    /// The process in which the pool of a cell was made.
+    ///
+    /// # Safety
+    /// `cell` was allocated from some pool and not freed, and has the provenance it was given.
+    pub(crate) unsafe fn process_of(cell: NonNull<u8>) -> Process {
+        // SAFETY: by contract the cell is in use, so its chunk lives.
+        unsafe { chunk::ChunkPtr::of(cell) }.fixed().pool.process
+    }
+
     fn free_foreign(cell: FreeCell) {
         let chunk = cell.chunk();
         let fixed = chunk.fixed();
+        if fixed.pool.process.is_parent() {
+            // A thread of the parent may have held a lock.
+            return;
+        }
         let class = fixed.class;
         if class == Class::DEDICATED {
             return Self::put_claimed(class, Magazine::of(cell));

@@ -8,6 +8,7 @@ use std::thread;
 
 use super::class::{CAPACITY, CLASSES, Class, trim_floor};
 use super::{Cache, CellLayout, Pool, PoolStats};
+use crate::base::repeated;
 
 mod random;
 
@@ -53,6 +54,7 @@ fn live(pool: &Pool) -> Vec<u64> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes thousands of cells")]
 fn every_layout_fits_its_class_and_wastes_little() {
     for align in (0..8).map(|shift| 1 << shift) {
         for bytes in 1..=4096_usize {
@@ -125,6 +127,7 @@ fn one_task_touches_one_chunk_and_few_cells() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes thousands of cells")]
 fn a_flushed_cache_leaves_no_cell_outside() {
     let pool = Pool::new();
     let cache = Cache::new(Arc::clone(&pool));
@@ -166,6 +169,7 @@ fn a_dedicated_cell_takes_its_memory_with_it() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes thousands of cells")]
 fn a_visit_sees_each_published_cell_once() {
     let pool = Pool::new();
     let layouts = [SMALL, HUGE, CellLayout::new(32, 8)];
@@ -197,7 +201,7 @@ fn a_visit_sees_each_published_cell_once() {
 fn a_visitor_may_free_what_it_visits() {
     for closed in [false, true] {
         let pool = Pool::new();
-        for state in 1..=5000 {
+        for state in 1..=repeated(5000) as u64 {
             publish(pool.alloc(SMALL), state);
             publish(pool.alloc(HUGE), state);
         }
@@ -209,7 +213,7 @@ fn a_visitor_may_free_what_it_visits() {
             count += 1;
             free(cell);
         });
-        assert_eq!(count, 10_000);
+        assert_eq!(count, 2 * repeated(5000));
         pool.close();
         assert_eq!(pool.stats(), NOTHING);
     }
@@ -230,6 +234,7 @@ fn a_panicking_pin_leaves_the_pool_usable() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes thousands of cells")]
 fn stragglers_hold_their_chunk_and_the_last_one_frees_it() {
     let pool = Pool::new();
     let cache = Cache::new(Arc::clone(&pool));
@@ -279,6 +284,7 @@ fn closing_twice_is_closing_once() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes thousands of cells")]
 fn a_burst_that_ends_is_given_back_and_waves_are_kept() {
     let pool = Pool::new();
     let cache = Cache::new(Arc::clone(&pool));
@@ -302,6 +308,7 @@ fn a_burst_that_ends_is_given_back_and_waves_are_kept() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes thousands of cells")]
 fn trimming_spares_what_the_interval_used() {
     let pool = Pool::new();
     let cache = Cache::new(Arc::clone(&pool));
@@ -324,6 +331,7 @@ fn trimming_spares_what_the_interval_used() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes thousands of cells")]
 fn sweeping_keeps_chunks_with_a_cell_in_use() {
     let pool = Pool::new();
     let cache = Cache::new(Arc::clone(&pool));
@@ -362,7 +370,7 @@ fn cells_freed_elsewhere_all_return() {
             let cache = (side % 2 == 0).then(|| Cache::new(Arc::clone(&pool)));
             let pool = Arc::clone(&pool);
             scope.spawn(move || {
-                for round in 0..20_000_u64 {
+                for round in 0..repeated(20_000) as u64 {
                     let layout = CellLayout::new([64, 200, 256, 4000][round as usize % 4], 16);
                     let cell = match &cache {
                         Some(cache) => cache.alloc(layout),
@@ -408,7 +416,7 @@ fn take_apart(cell: NonNull<u8>, cache: Option<&Cache>) {
 
 #[test]
 fn the_last_straggler_on_another_thread_frees_the_pool() {
-    for _ in 0..200 {
+    for _ in 0..repeated(200) {
         let pool = Pool::new();
         let weak = Arc::downgrade(&pool);
         let cells: Vec<_> = (0..4).map(|_| Owned(pool.alloc(SMALL))).collect();

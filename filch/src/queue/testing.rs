@@ -29,7 +29,7 @@ mod threads {
     use crate::base::shim::{AtomicU32, Ordering};
 
     /// Items per stress test.
-    pub(crate) const STRESS: usize = 100_000;
+    pub(crate) const STRESS: usize = crate::base::repeated(100_000);
 
     /// Waits for scoped threads one by one: ThreadSanitizer sees a join, not the end of a scope.
     pub(crate) fn join_all(threads: Vec<ScopedJoinHandle<'_, ()>>) {

@@ -9,9 +9,13 @@
 //! U3. An adopted thread may fork only inside a call (`Forking`), which holds a unit of the group
 //!     that it works for. So a thread that is between calls holds up nobody's end, and it cannot
 //!     leave its slot while an entry on its stack lies there.
+//! U4. A guard that is dropped while the place may be in use further down the stack (X7 of `context`) leaves
+//!     the adoption to the thread. It ends with the outermost call of the library that returns there, at the latest with the
+//!     thread.
 //!
 //! Not here: what is run (`forks`, `blocking`), the face (`crate::adopt`).
 
+use std::ptr;
 use std::sync::Arc;
 
 use super::blocking::Out;
@@ -21,7 +25,7 @@ use super::worker::Worker;
 use crate::base::shim::Mutex;
 use crate::config::Config;
 use crate::queue::deque::Deque;
-use crate::task::context;
+use crate::task::context::{self, Context};
 use crate::task::header::Header;
 
 /// Why a thread has a slot.
@@ -89,11 +93,6 @@ impl Guest {
         Some(Self { worker: Some(worker), stay })
     }
 
-    /// A place that was given up already.
-    pub(crate) fn gone() -> Self {
-        Self { worker: None, stay: Stay::Call }
-    }
-
     pub(crate) fn worker(&self) -> &Worker {
         self.worker.as_ref().expect("there until the drop")
     }
@@ -103,6 +102,10 @@ impl Drop for Guest {
     fn drop(&mut self) {
         let Some(worker) = self.worker.take() else { return };
         let (shared, slot) = (worker.shared().clone(), worker.index());
+        if shared.process().is_parent() {
+            // Its slot is the parent's.
+            return std::mem::forget(worker);
+        }
         let left = !worker.slot().deque.is_empty();
         let ripeness = Some(worker.leave());
         if left {
@@ -114,6 +117,100 @@ impl Drop for Guest {
             shared.slots[slot].clear_deque();
         }
         shared.guests.give_back(self.stay, Place { slot, ripeness });
+    }
+}
+
+/// When an adoption ends whose guard is dropped.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ends {
+    Now,
+    /// With the call of this place that the guard is dropped in.
+    AfterCall,
+    /// When whoever covers it, or has called user code, is done.
+    Uncovered,
+}
+
+/// Makes this thread, which has no worker, a guest that stays.
+pub(crate) fn adopt(shared: &Arc<Shared>) -> Option<Box<Guest>> {
+    let guest = Box::new(Guest::new(shared, Stay::Adopted)?);
+    guest.worker().become_current();
+    Some(guest)
+}
+
+/// Ends the adoption of this thread, at once or later (U4).
+pub(crate) fn end(guest: Box<Guest>) -> Ends {
+    let ends = guest.worker().ends_when();
+    if ends == Ends::Now {
+        leave(guest);
+    } else {
+        let guest = Box::into_raw(guest);
+        let before = context::with(|cx| cx.left.replace(guest.cast()));
+        debug_assert!(before.is_null(), "a thread is adopted once at a time");
+        // Not there if the thread is ending; then a call that ends later is the last chance.
+        let _ = AT_EXIT.try_with(|_| ());
+    }
+    ends
+}
+
+/// Ends the adoption whose guard went too early, if nothing uses its place any more (U4).
+#[inline]
+pub(crate) fn end_left() {
+    if context::with(|cx| !cx.left.get().is_null()) {
+        end_left_now();
+    }
+}
+
+#[cold]
+fn end_left_now() {
+    let guest: *mut Guest = context::with(|cx| cx.left.get()).cast();
+    // SAFETY: made from a box by `end`, and taken by nobody yet: that clears `left`.
+    let ends = unsafe { &*guest }.worker().ends_when();
+    if ends == Ends::Now {
+        context::with(|cx| cx.left.set(ptr::null_mut()));
+        // SAFETY: as above; `left` was the only pointer to it.
+        leave(unsafe { Box::from_raw(guest) });
+    }
+}
+
+/// The thread has no worker any more.
+fn leave(guest: Box<Guest>) {
+    context::with(|cx| {
+        cx.worker.set(ptr::null());
+        cx.cache.set(ptr::null());
+    });
+    drop(guest);
+}
+
+/// Calls [`end_left`] when it is dropped.
+pub(super) struct EndLeft;
+
+impl Drop for EndLeft {
+    fn drop(&mut self) {
+        end_left();
+    }
+}
+
+thread_local! {
+    /// Touched by a thread that has an adoption left, so that this ends with it.
+    static AT_EXIT: EndLeft = const { EndLeft };
+}
+
+impl Worker {
+    /// When an adoption of this worker may end (X7 of `context`).
+    fn ends_when(&self) -> Ends {
+        if !self.is_current() {
+            return Ends::Uncovered;
+        }
+        // Also at the end of a task, when its frame is gone and a waker of the user's is called.
+        let in_call = self.forking.get() > 0 || self.slot().is_in_task();
+        if in_call || context::is_inside(Arc::as_ptr(self.shared()).cast()) {
+            return Ends::AfterCall;
+        }
+        match context::with(Context::is_inside_call) {
+            true => Ends::Uncovered,
+            false => Ends::Now,
+        }
     }
 }
 
@@ -149,7 +246,7 @@ pub(crate) fn with_deque<R, F: FnOnce() -> R>(shared: &Arc<Shared>, f: F) -> Res
     let Some(guest) = Guest::new(shared, Stay::Call) else { return Err(f) };
     // An I/O worker that computes is as good as blocked (B3).
     let _out = Out::of_this_thread();
-    Ok(guest.worker().enter(|| {
+    Ok(guest.worker().lend(|| {
         let _forking = Forking::of(guest.worker());
         f()
     }))

@@ -8,7 +8,7 @@
 //!     which looks at the queue before it idles. So the queue is served, first in, first out.
 //! Q3. A thread that was taken off the idle list looks at the queue again before it goes.
 //! Q4. No thread exists before the first push. One that cannot start leaves the queue to the others;
-//!     if there are none, what is queued is cancelled: better than a handle that waits for ever.
+//!     if there are none, what is queued is dropped, and its handle says why: better than one that waits for ever.
 //! Q5. A thread sees under the lock that the runtime has stopped, before it idles.
 //!
 //! Not here: a place in the idle set, a deque, thread hooks. These threads are no workers.
@@ -18,8 +18,11 @@ use std::sync::Arc;
 
 use super::shared::{Phase, Shared, lock};
 use crate::base::parker::Parker;
+use crate::base::process;
 use crate::base::shim::Mutex;
 use crate::base::sim;
+use crate::error::BuildError;
+use crate::task::body::NeverRan;
 use crate::task::header::RawTask;
 use crate::task::state::Start;
 
@@ -202,17 +205,24 @@ impl Shared {
                 shared.refuse(error.to_string());
             }
             for Entry(task) in shared.blockers.failed(number) {
-                shared.run_blocking(task, Ending::Cancel);
+                shared.refuse_blocking(task, &error);
             }
         }
     }
 
     /// A thread's loop.
     fn serve_blocking(&self, number: usize) {
+        let _entered = self.finder.enter();
         let parker = Arc::new(Parker::new());
         loop {
             match self.blockers.next(self, number, &parker) {
-                Next::Run(task) => self.run_blocking(task, Ending::Run),
+                Next::Run(task) => {
+                    self.run_blocking(task);
+                    if self.process().is_parent() {
+                        // W3 of `forked`.
+                        process::end_worker_of_parent();
+                    }
+                }
                 Next::Idle if self.idles(number, &parker) => {}
                 Next::Idle | Next::Go => return,
             }
@@ -238,12 +248,11 @@ impl Shared {
     }
 
     /// Calls or drops a closure whose entry is the caller's.
-    fn run_blocking(&self, task: RawTask, ending: Ending) {
+    fn run_blocking(&self, task: RawTask) {
         // SAFETY: T4, the entry keeps the cell alive.
         let header = unsafe { task.header() };
-        let cancels = ending == Ending::Cancel || self.phase() >= Phase::Aborting;
         let start = match header.state.start() {
-            Start::Run | Start::Detached if cancels => Start::Cancelled,
+            Start::Run | Start::Detached if self.phase() >= Phase::Aborting => Start::Cancelled,
             Start::Detached => {
                 // SAFETY: `start` gave us the body, and no frame was entered for it.
                 unsafe { self.adopt(header) };
@@ -257,11 +266,23 @@ impl Shared {
         // SAFETY: `start` gave us the body.
         let _ = unsafe { task.execute(start, u32::MAX) };
     }
-}
 
-/// What becomes of a closure that is taken from the queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    Run,
-    Cancel,
+    /// Drops a closure that there is no thread for; its handle says why (Q4). The entry is the caller's.
+    fn refuse_blocking(&self, task: RawTask, error: &BuildError) {
+        // SAFETY: T4, the entry keeps the cell alive.
+        let start = unsafe { task.header() }.state.start();
+        if start == Start::Cancelled {
+            // SAFETY: `start` gave us the body.
+            let _ = unsafe { task.execute(start, u32::MAX) };
+            return;
+        }
+        let errno = match error {
+            BuildError::Thread { source, .. } => source.raw_os_error(),
+            _ => None,
+        };
+        let reason = error.to_string();
+        let why = NeverRan { errno: errno.or(Some(libc::EAGAIN)), reason };
+        // SAFETY: `start` gave us the body, and no job is queued here.
+        unsafe { task.refuse(why) };
+    }
 }

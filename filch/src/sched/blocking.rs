@@ -6,20 +6,26 @@
 //! B2. Before a worker blocks, its ledger is settled (C4), what lies in its newest-task slot is in
 //!     its ring, and somebody is told, so that nothing ready depends on the sleeper.
 //! B3. While a worker blocks it is out of its crew, so a spare comes if work is ready.
+//! B4. Whoever has waited a second for a hive that nobody runs says so on the error output, and goes on waiting: somebody may run it
+//!     yet.
 //!
 //! A job's entry that this thread pops from its own deque is compared with the awaited group by
 //! address only: the job may be a tombstone whose group is gone. (An equal address by accident is
 //! harmless: a tombstone says so when it is started.)
 
+use std::io::Write;
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use super::adopt;
 use super::crew::Summons;
 use super::shared::{Phase, Shared};
 use super::worker::Worker;
 use crate::base::parker::{Parker, Unparked};
 use crate::base::shim::Ordering;
+use crate::base::sim;
+use crate::pool::Pool;
 use crate::task::context;
 use crate::task::group::{Group, GroupRef};
 use crate::task::header::{Kind, RawTask};
@@ -49,6 +55,57 @@ impl Sleeper {
         let _out = Out::of_this_thread();
         self.parker.park_until(Some(deadline)) == Unparked::Token
     }
+}
+
+/// How long a wait for a hive that nobody runs takes before somebody is told. By a person's measure.
+const NOTICE: Duration = Duration::from_secs(1);
+
+impl Sleeper {
+    /// As `sleep`, of a wait for a runtime's tasks (B4).
+    fn sleep_for(&self, pool: &Pool, what: impl FnOnce() -> String) {
+        if pool.is_unserved() && !sim::is_on() {
+            let notice = sim::now().checked_add(NOTICE);
+            if notice.is_some_and(|notice| self.sleep_until(notice)) {
+                return;
+            }
+            if pool.is_unserved() {
+                tell_that_nobody_runs(&what());
+            }
+        }
+        self.sleep();
+    }
+
+    /// As `sleep`, for what belongs to the current group (B4).
+    pub(crate) fn sleep_in_group(&self) {
+        let group = context::with(|cx| cx.group.get());
+        // SAFETY: X2, whoever set it keeps the group until the frame ends.
+        match unsafe { group.as_ref() } {
+            // SAFETY: S1, an unfinished group keeps its runtime.
+            Some(group) => self.sleep_for(unsafe { pool_of(group) }, || "a `block_on`".into()),
+            None => self.sleep(),
+        }
+    }
+}
+
+/// # Safety
+/// The runtime of `group` is alive.
+unsafe fn pool_of(group: &Group) -> &Pool {
+    // SAFETY: by the caller's promise.
+    let shared = unsafe { &*group.home().shared.cast::<Shared>() };
+    &shared.pool
+}
+
+/// B4.
+#[cold]
+fn tell_that_nobody_runs(what: &str) {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or("without a name");
+    // Not `eprintln`, which panics where there is no such output.
+    let _ = writeln!(
+        std::io::stderr(),
+        "filch: thread `{name}` has waited a second for {what}, but nobody runs its hive: \
+         call `Runtime::run` or `Runtime::pump`, or end it with `Runtime::shutdown`"
+    );
 }
 
 /// Evidence that the worker of this thread, if it has one, is out of its crew (B2, B3).
@@ -185,6 +242,22 @@ pub(crate) fn wait_while(mut register: impl FnMut(&Waker) -> bool) {
     }
 }
 
+/// As `wait_while`, for a task (B4). The caller keeps the cell alive.
+pub(crate) fn wait_for_task(task: RawTask, mut register: impl FnMut(&Waker) -> bool) {
+    // SAFETY: by the caller's promise.
+    let header = unsafe { task.header() };
+    // SAFETY: a header is the start of a cell (H1), which the caller keeps.
+    let pool = unsafe { Pool::of(task.0.cast()) };
+    let what = || {
+        let name = header.name().map(|name| format!(" \"{name}\"")).unwrap_or_default();
+        format!("task {}{name} spawned at {}", header.id, header.site())
+    };
+    let sleeper = Sleeper::new();
+    while register(&sleeper.waker) {
+        sleeper.sleep_for(pool, what);
+    }
+}
+
 /// Blocks until every member of `group` is gone, helping with the group's own jobs.
 pub(crate) fn wait_for_group(group: &GroupRef) {
     loop {
@@ -196,7 +269,13 @@ pub(crate) fn wait_for_group(group: &GroupRef) {
             break;
         }
     }
-    wait_while(|waker| group.set_waiter(waker));
+    group.home().process.check();
+    let sleeper = Sleeper::new();
+    while group.set_waiter(&sleeper.waker) {
+        // SAFETY: S1, the group was not finished, and the caller is inside of it or keeps the runtime.
+        let pool = unsafe { pool_of(group) };
+        sleeper.sleep_for(pool, || "the tasks of a `block_on` or a `scope`".into());
+    }
 }
 
 /// Runs one job of the group, if this thread can get at one.
@@ -245,7 +324,7 @@ pub(crate) fn wait_for_job(job: &Job) {
             break;
         }
     }
-    wait_while(|waker| job.add_waiter(waker));
+    wait_for_task(job.raw(), |waker| job.add_waiter(waker));
 }
 
 /// Runs `root` or one job below it that lies in this worker's deque, below no more than `depth` others.
@@ -319,6 +398,8 @@ pub(crate) fn claim_and_run(task: RawTask) -> bool {
     if header.vtable.kind != Kind::Job {
         return false;
     }
+    // SAFETY: by the caller's promise.
+    unsafe { task.check_process() };
     match header.state.claim() {
         None => return false,
         // SAFETY: the claim gave us the body.
@@ -376,6 +457,7 @@ unsafe fn run_here(task: RawTask, start: Start) {
         Some(worker) if worker.runs_jobs() => {
             // SAFETY: by the caller's promise.
             unsafe { worker.run_claimed(task, start) };
+            adopt::end_left();
         }
         // An I/O worker that runs a job, or one of another runtime, is as good as blocked (B3); a
         // foreign thread is nobody's.

@@ -8,9 +8,9 @@
 //! E2. The waker is all that other threads know of a core. It is the program's code too, so nobody calls it under a lock, not even to
 //!     clone it: it may wake the same worker.
 //! E3. A core that the program brought goes when its worker does, with its sources, and at the latest when the
-//!     runtime has ended: they may hold handles, and so keep the runtime for ever.
+//!     runtime has ended: they may hold handles, and so keep the runtime for ever. So do the cores of its factory.
 //! E4. A panic ends the turn of the core, and not its worker: others count on that. One in the drop of a core or
-//!     its waker ends there, too: whoever removes them has a place to free.
+//!     its waker ends there, too: whoever removes them has a place to free, or a report to return.
 //!
 //! Not here: when a worker visits its core (`drive`), who adds sources (`watch`).
 
@@ -233,6 +233,12 @@ impl Slot {
             let core = lock(&self.core).replace(own);
             guard_user_code(|| drop(core));
         }
+    }
+
+    /// Drops the core that the runtime began with; nobody occupies the slot any more (E4).
+    pub(super) fn drop_core(&self) {
+        let core = lock(&self.core).take();
+        guard_user_code(|| drop(core));
     }
 }
 

@@ -29,7 +29,7 @@ use crate::io::uring::Mode;
 use crate::task::group::guard_user_code;
 
 /// Runs a closure on a thread for what blocks, as a task of the runtime.
-pub(crate) type Offload = fn(&Shared, Closure);
+pub(crate) type Offload = fn(&Shared, Closure) -> Result<(), i32>;
 
 /// How long a neighbour may be inside a task before others visit its driver. Guessed: longer than most
 /// polls take, and a fraction of the sentry's period.
@@ -95,11 +95,8 @@ pub(super) fn make_engine(
     offload: Offload,
 ) -> Arc<Engine> {
     let chain = if cores.is_some() { Vec::new() } else { chain(config.io_backend) };
-    let offload = move |closure: Closure| {
-        if let Some(shared) = shared.upgrade() {
-            offload(&shared, closure);
-        }
-    };
+    let offload =
+        move |closure: Closure| shared.upgrade().map_or(Ok(()), |shared| offload(&shared, closure));
     let hooks = Hooks { here, offload: Box::new(offload) };
     Engine::new(lane.staff, lane.seats, chain, hooks)
 }

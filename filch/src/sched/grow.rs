@@ -4,7 +4,8 @@
 //! L1. A lane grows by one at a time: the next comes when the last is there, and still nobody is free.
 //!     A runtime that is not run yet does not grow: its work waits for the run, and not for a worker.
 //!     If the core that the program makes for it panics, that ends here: the thread belongs to others, and has a task in hand or has
-//!     pushed one. Whoever next finds nobody free tries again.
+//!     pushed one. Whoever next finds nobody free tries again; after some failures in a row (of the core, or of the
+//!     thread) not before a time has passed, which doubles with each.
 //! L2. Who came for the load leaves as who is detached does (`leave`), so nothing is lost. Others stay.
 //!
 //! Not here: places (`roster`), spares, which replace who blocks (`crew`).
@@ -13,12 +14,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::leave::{Answer, Request};
-use super::roster::{Farewell, NewWorker, Term};
+use super::roster::{AttachError, Farewell, NewWorker, Term};
 use super::shared::{Lane, Phase, Shared};
 use super::worker::Worker;
-use crate::base::shim::Ordering;
+use crate::base::shim::{AtomicBool, AtomicU32, Ordering};
 use crate::config::hooks::Role;
-use crate::task::group::guard_user_code;
+use crate::task::group::guard_outside;
 
 impl Shared {
     /// Attaches a worker to the lane if the program wants that, work waits and nobody is free.
@@ -37,8 +38,7 @@ impl Shared {
         if somebody_is_free || !may_grow || !lane.has_ready(&self.slots) {
             return;
         }
-        // ORDERING: Relaxed, only who sets it goes on (L1); nothing is published.
-        if lane.growing.swap(true, Ordering::Relaxed) {
+        if !lane.growth.begin(self.now_ms()) {
             return;
         }
         let new = match lane.role {
@@ -47,19 +47,81 @@ impl Shared {
         };
         // SAFETY: the caller's `&self` keeps it alive.
         let shared = unsafe { Self::to_arc(self.root.home().shared.cast()) };
-        let attached =
-            guard_user_code(|| shared.attach(NewWorker { term: Term::Load, ..new }).is_ok());
-        if attached != Some(true) {
-            lane.grown();
+        let attached = guard_outside(|| shared.attach(NewWorker { term: Term::Load, ..new }));
+        match attached {
+            Some(Ok(_)) => {}
+            // The place that is missing now may be free at once.
+            Some(Err(AttachError::NoPlace { .. } | AttachError::ShutDown)) => lane.growth.end(),
+            Some(Err(AttachError::Thread(error))) => {
+                self.refuse(error.to_string());
+                lane.growth.fail(self.now_ms());
+            }
+            None => lane.growth.fail(self.now_ms()),
         }
     }
 }
 
-impl Lane {
-    /// Who was to come is there, or will not come.
-    pub(super) fn grown(&self) {
-        // ORDERING: Relaxed, as in `grow`.
-        self.growing.store(false, Ordering::Relaxed);
+/// Failures in a row after which the next try waits. Guessed: what fails once or twice is tried at once, because
+/// nobody may ask again.
+const FREE_FAILURES: u32 = 3;
+
+/// What the first wait takes, and the longest, in milliseconds. Guessed.
+const WAITS: [u32; 2] = [8, 8 << 10];
+
+/// How far the growth of a lane is (L1). Whoever has set `busy` has the rest.
+#[derive(Default)]
+pub(crate) struct Growth {
+    busy: AtomicBool,
+    /// Tries in a row that have failed.
+    failures: AtomicU32,
+    /// When the next try may begin, by the coarse clock.
+    not_before: AtomicU32,
+}
+
+impl Growth {
+    /// Whether the caller goes on, who then says how it ended.
+    fn begin(&self, now_ms: u32) -> bool {
+        // ORDERING: Acquire pairs with the Release in `end`: the fields of the last try are seen.
+        if self.busy.swap(true, Ordering::Acquire) {
+            return false;
+        }
+        // ORDERING: Relaxed, ours while `busy` is.
+        let failures = self.failures.load(Ordering::Relaxed);
+        // ORDERING: Relaxed, as above.
+        let left = self.not_before.load(Ordering::Relaxed).wrapping_sub(now_ms).cast_signed();
+        let waits = failures >= FREE_FAILURES && left > 0;
+        if waits {
+            self.end();
+        }
+        !waits
+    }
+
+    /// Who was to come will not come.
+    fn fail(&self, now_ms: u32) {
+        // ORDERING: Relaxed, ours while `busy` is.
+        let failures = self.failures.load(Ordering::Relaxed).saturating_add(1);
+        // ORDERING: Relaxed, as above.
+        self.failures.store(failures, Ordering::Relaxed);
+        if let Some(doublings) = failures.checked_sub(FREE_FAILURES) {
+            let [first, longest] = WAITS;
+            let wait =
+                first.checked_shl(doublings.min(16)).map_or(longest, |wait| wait.min(longest));
+            // ORDERING: Relaxed, as above.
+            self.not_before.store(now_ms.wrapping_add(wait), Ordering::Relaxed);
+        }
+        self.end();
+    }
+
+    /// Who was to come is there.
+    pub(super) fn succeed(&self) {
+        // ORDERING: Relaxed, ours while `busy` is; a worker that came for something else forgives, too.
+        self.failures.store(0, Ordering::Relaxed);
+        self.end();
+    }
+
+    fn end(&self) {
+        // ORDERING: Release pairs with the Acquire in `begin`.
+        self.busy.store(false, Ordering::Release);
     }
 }
 

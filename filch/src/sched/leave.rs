@@ -307,7 +307,7 @@ impl Worker {
     }
 
     /// Gives tasks to others (D3).
-    fn hand_over(&self) {
+    pub(super) fn hand_over(&self) {
         let shared = self.shared();
         if let Some(task) = self.take_newest() {
             shared.inject(task);

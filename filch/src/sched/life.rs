@@ -5,18 +5,23 @@
 //! A *closer* waits for the request to stop, ends the tasks as it says (`shutdown`) while all workers go on
 //! working, and then stops them.
 //!
-//! F1. A stop is requested once; what is asked later does not count.
+//! F1. A stop is requested once; what is requested later does not count. An escalation counts at any time: the
+//!     end that goes on hears it, or else the next one.
 //! F2. The main worker leaves its slot before the queues are cleared, as every other thread does (S3).
+//!     If the end goes on in the background, it leaves when nothing is left that only its thread can run, and
+//!     a thread of ours takes its slot over: whoever still runs may need a worker there.
 //! F3. A runtime that ends before it was run is run for its end, if there are tasks to end.
 //!
 //! Not here: how the main worker lives in a loop of others (`pump`).
 
+use std::mem::take;
 use std::sync::Arc;
 use std::task::Waker;
 
 use super::blocking::wait_while;
+use super::core::ParkCore;
 use super::shared::{Birth, Phase, Shared, lock};
-use super::shutdown::{Shutdown, ShutdownReport};
+use super::shutdown::{Ending, Shutdown, ShutdownReport};
 use super::worker::{Flow, Served, Worker};
 use crate::base::shim::{Mutex, yield_now};
 use crate::base::thread::{self, Thread};
@@ -31,7 +36,9 @@ pub(crate) struct Life {
 struct Stop {
     /// F1.
     asked: Option<Shutdown>,
-    /// Who waits for it.
+    /// F1; the end takes it.
+    escalated: Option<Shutdown>,
+    /// Who waits for either.
     waiter: Option<Waker>,
 }
 
@@ -54,6 +61,31 @@ impl Life {
         if let Some(waiter) = waiter {
             waiter.wake();
         }
+    }
+
+    /// Makes the end stricter, or asks for it (F1).
+    pub(crate) fn escalate(&self, how: Shutdown) {
+        let mut stop = lock(&self.stop);
+        stop.asked.get_or_insert(how);
+        if stop.escalated.is_none_or(|before| how.counts_after(before)) {
+            stop.escalated = Some(how);
+        }
+        let waiter = stop.waiter.take();
+        drop(stop);
+        if let Some(waiter) = waiter {
+            waiter.wake();
+        }
+    }
+
+    /// Takes the escalation that has come; if there is none, the waker is woken when one comes.
+    pub(super) fn hear(&self, waker: &Waker) -> Option<Shutdown> {
+        let fresh = waker.clone();
+        let mut stop = lock(&self.stop);
+        let heard = take(&mut stop.escalated);
+        let old = stop.waiter.replace(fresh);
+        drop(stop);
+        drop(old);
+        heard
     }
 
     /// Blocks until the end is asked for.
@@ -86,8 +118,12 @@ impl Closer {
         let body = move || {
             let how = shared.life.wait_for_request();
             let report = shared.end_tasks(how);
+            let ending = report.ending();
             *lock(&place) = report;
-            shared.stop_workers();
+            match ending {
+                Ending::Over => shared.stop_workers(),
+                Ending::InBackground => shared.leave_to_sentry(),
+            }
         };
         match thread::start(&name, None, body) {
             Ok(thread) => Ok(Self { thread, report }),
@@ -95,10 +131,14 @@ impl Closer {
         }
     }
 
-    /// Waits until the tasks are gone.
-    pub(super) fn finish(self) -> ShutdownReport {
+    /// Waits until the tasks are gone, or left behind; then ends the threads.
+    pub(super) fn finish(self, shared: &Shared) -> ShutdownReport {
         self.thread.join();
-        std::mem::take(&mut *lock(&self.report))
+        let report = take(&mut *lock(&self.report));
+        if report.ending() == Ending::Over {
+            shared.stop_threads();
+        }
+        report
     }
 }
 
@@ -113,14 +153,13 @@ impl Shared {
         if let Some(slot) = main {
             self.serve_as_main(slot);
         }
-        let report = closer.finish();
-        self.stop_threads();
-        Ok(report)
+        Ok(closer.finish(self))
     }
 
     /// Starts everybody but the main worker.
     pub(super) fn begin(self: &Arc<Self>) -> Result<(Option<usize>, Closer), BuildError> {
         let (main, others) = self.muster();
+        self.pool.serve();
         // The closer last: it might stop what has not started.
         match self.start_all(&others).and_then(|()| Closer::start(self)) {
             Ok(closer) => Ok((main, closer)),
@@ -133,7 +172,7 @@ impl Shared {
 
     /// Some threads could not start: drops all tasks, on this thread in the name of each worker that has
     /// none, and joins the threads there are.
-    fn give_up(self: &Arc<Self>, slots: impl Iterator<Item = usize>) {
+    pub(super) fn give_up(self: &Arc<Self>, slots: impl Iterator<Item = usize>) {
         self.life.request(Shutdown::Abort);
         self.leave_open();
         self.advance(Phase::Aborting);
@@ -142,6 +181,7 @@ impl Shared {
         while !self.root.is_finished() {
             // These threads are the workers that drop all.
             let _ = self.cancel_all();
+            self.drop_unattended();
             for worker in &workers {
                 worker.enter(|| while worker.serve() == Served::Something {});
             }
@@ -158,8 +198,9 @@ impl Shared {
     /// The caller's thread is the main worker until the runtime has stopped.
     fn serve_as_main(self: &Arc<Self>, slot: usize) {
         let _lent = self.slice_main();
+        let _entered = self.finder.enter();
         let worker = self.take_main(slot);
-        worker.enter(|| while worker.step() == Flow::Continue {});
+        worker.enter(|| worker.serve_to_the_end());
         self.leave_main(worker);
     }
 
@@ -171,12 +212,26 @@ impl Shared {
     }
 
     /// F2.
-    pub(super) fn leave_main(&self, worker: Worker) {
+    pub(super) fn leave_main(self: &Arc<Self>, worker: Worker) {
         let (info, slot) = (worker.slot().info, worker.index());
+        let goes_on = !worker.is_stopped();
+        if goes_on {
+            worker.hand_over();
+            worker.lane().crew.dismiss();
+        }
         worker.end_driver();
         worker.leave();
-        self.slots[slot].drop_guest_core();
+        let place = &self.slots[slot];
+        // A core of the program's own is called on one thread only.
+        let was_foreign = place.guest_core.is_present() || self.cores.is_some();
+        place.drop_guest_core();
         self.tell_stop(info);
+        if goes_on {
+            if was_foreign {
+                place.install(Box::new(ParkCore::new()));
+            }
+            self.start_successor(slot);
+        }
     }
 
     /// Ends a runtime that nobody has run (F3).
@@ -187,7 +242,18 @@ impl Shared {
             return ShutdownReport::default();
         }
         self.life.request(how);
-        // Where not even its threads start, all is dropped.
-        self.run().unwrap_or_default()
+        let kept = self.tasks();
+        self.run().unwrap_or_else(|error| {
+            // Where not even its threads start, all is dropped.
+            self.refuse(error.to_string());
+            ShutdownReport { unfinished: kept, ..ShutdownReport::default() }
+        })
+    }
+}
+
+impl Worker {
+    /// The loop of a main worker, until the runtime has stopped, or goes on without it (F2).
+    pub(super) fn serve_to_the_end(&self) {
+        while self.step() == Flow::Continue && !self.may_be_left_behind() {}
     }
 }

@@ -20,6 +20,7 @@
 //! | `drive` | how does I/O reach the workers? |
 //! | `timers` | whose wheel does a timer go to, and who looks at it? |
 //! | `core` | where does a worker park, and what wakes it? |
+//! | `finder` | which thread runs which task? |
 //! | `roster` | who is attached, under what name? |
 //! | `start` | how do threads begin and end? |
 //! | `grow` | when does a crew follow the load? |
@@ -29,7 +30,10 @@
 //! | `watch` | who adds sources to an event core? |
 //! | `poll` | how does a worker wait for descriptors of the program's? |
 //! | `slices` | who goes first while both lanes want the same cores? |
+//! | `kept` | what does the end of a runtime not wait for? |
+//! | `forked` | what may a forked child do with it? |
 //! | `shutdown` | how does a runtime end, and who holds it up? |
+//! | `report` | what does an end tell? |
 
 pub(crate) mod adopt;
 pub(crate) mod blockers;
@@ -37,8 +41,11 @@ pub(crate) mod blocking;
 pub(crate) mod core;
 pub(crate) mod crew;
 pub(crate) mod drive;
+pub(crate) mod finder;
+pub(crate) mod forked;
 pub(crate) mod forks;
 pub(crate) mod grow;
+pub(crate) mod kept;
 pub(crate) mod leave;
 pub(crate) mod life;
 pub(crate) mod next;
@@ -46,9 +53,11 @@ pub(crate) mod nodes;
 #[cfg(unix)]
 pub(crate) mod poll;
 pub(crate) mod pump;
+pub(crate) mod report;
 pub(crate) mod ripe;
 pub(crate) mod roster;
 pub(crate) mod run;
+
 pub(crate) mod schedule;
 pub(crate) mod sentry;
 pub(crate) mod shared;

@@ -17,14 +17,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::core::EventCore;
 use super::life::Closer;
 use super::shared::Shared;
 use super::shutdown::{Shutdown, ShutdownReport};
 use super::slices::Lent;
-use super::worker::{Flow, Served, Worker};
+use super::worker::{Served, Worker};
 use crate::base::parker::Parker;
 use crate::error::{BuildError, ConfigError};
 use crate::idle::{Comes, Ticket};
@@ -111,6 +111,11 @@ pub(crate) struct Main {
 }
 
 impl Main {
+    /// Whether this is a child that was forked from the process of the runtime.
+    pub(crate) fn is_of_parent(&self) -> bool {
+        self.worker.shared().process().is_parent()
+    }
+
     /// Starts a runtime whose main worker is pumped by this thread.
     pub(crate) fn start(shared: &Arc<Shared>, callback: Callback) -> Result<Self, BuildError> {
         let bell = Arc::new(Bell { callback, bed: Parker::new() });
@@ -125,7 +130,7 @@ impl Main {
         // U4.
         shared.close_driver(slot.info.index);
         // M8 of `timers`.
-        shared.wheels.note_pump(slot.info.index);
+        shared.pump_wheel(slot.info.index);
         let (_, closer) = shared.begin()?;
         let lent = shared.slice_main();
         let worker = shared.take_main(0);
@@ -142,9 +147,16 @@ impl Main {
         self.worker.index()
     }
 
+    /// When its next timer is due (U3).
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.worker.shared().next_deadline(self.index())
+    }
+
     /// One call (U2).
     pub(crate) fn run(&mut self, budget: Duration) -> Pumped {
         let Self { worker, ticket, bell, .. } = self;
+        // For this call only: a pump may be forgotten (N1 of `finder`).
+        let _entered = worker.shared().finder.enter();
         worker.enter(|| {
             match ticket.take() {
                 Some(ticket) => worker.get_up(ticket),
@@ -177,18 +189,20 @@ impl Main {
 
     /// Serves until the runtime has ended.
     pub(crate) fn finish(self) -> ShutdownReport {
-        let Self { worker, ticket, closer, lent, .. } = self;
+        let Self { worker, ticket, bell, closer, lent } = self;
         let shared = worker.shared().clone();
+        let entered = shared.finder.enter();
         worker.enter(|| {
             if let Some(ticket) = ticket {
                 worker.get_up(ticket);
             }
-            while worker.step() == Flow::Continue {}
+            worker.serve_to_the_end();
         });
         shared.leave_main(worker);
-        drop(lent);
-        let report = closer.finish();
-        shared.stop_threads();
+        drop((lent, entered));
+        let report = closer.finish(&shared);
+        // The callback is the program's: if its drop panics, the report is there all the same.
+        guard_user_code(|| drop(bell));
         report
     }
 }
@@ -197,6 +211,9 @@ impl Worker {
     /// Steps until there is nothing to do or the frame is over.
     fn pump(&self, ticket: &mut Option<Ticket>) -> Pumped {
         loop {
+            if self.may_be_left_behind() {
+                return Pumped::Stopped;
+            }
             match self.serve() {
                 Served::Stop => return Pumped::Stopped,
                 Served::Something => {}
@@ -212,7 +229,10 @@ impl Worker {
     /// Whether the call's budget is spent.
     #[inline]
     pub(super) fn frame_is_over(&self) -> bool {
-        self.frame_end.get().is_some_and(|end| self.shared().clock.now() >= end)
+        self.frame_end.get().is_some_and(|end| {
+            self.end_in_child();
+            self.shared().clock.now() >= end
+        })
     }
 
     /// Falls asleep for the time between two calls (U1, U3).

@@ -42,6 +42,11 @@ pub(crate) unsafe fn from_anywhere(shared: *const (), task: RawTask) {
         worker.accept(task);
         return;
     }
+    // SAFETY: alive at the call.
+    if unsafe { &*shared }.process().is_parent() {
+        // W4 of `forked`.
+        return;
+    }
     // D2.
     // SAFETY: alive at the call.
     let shared = unsafe { Shared::to_arc(shared) };
@@ -57,6 +62,11 @@ pub(crate) unsafe fn begin_from_anywhere(shared: *const (), task: RawTask) {
     // SAFETY: the worker of this thread lives as long as its loop, which we are inside of.
     if let Some(worker) = unsafe { Worker::of_runtime(shared) } {
         worker.shared().begin_job(Some(worker), task);
+        return;
+    }
+    // SAFETY: alive at the call.
+    if unsafe { &*shared }.process().is_parent() {
+        // W4 of `forked`.
         return;
     }
     // D2.

@@ -16,6 +16,8 @@
 //! Y4. A main worker that lives in somebody else's loop (`pump`) cannot sleep until a deadline. It leaves
 //!     the time here, and is woken. Where no I/O worker is attached at all, the timers there are depend on it (M7
 //!     of `timers`).
+//! Y5. Where the end of the runtime goes on in the background, the sentry does what is left of it (Z5 of `shutdown`),
+//!     beside all this.
 //!
 //! One thread per runtime, and not a parked worker, because there may be none: a single worker,
 //! or all of them, may be the ones that are stuck.
@@ -23,28 +25,35 @@
 use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::shared::{Lane, Phase, Shared, Slot, lock};
+use super::shutdown::Rest;
 use crate::base::parker::{Parker, Unparked};
 use crate::base::shim::{Mutex, Ordering};
 use crate::base::sim;
 use crate::task::context;
 
 pub(crate) struct Sentry {
-    bed: Parker,
+    bed: Arc<Parker>,
     /// When to wake the main worker, which sleeps where it cannot look at the time (Y4).
     alarm: Mutex<Option<Instant>>,
 }
 
 impl Sentry {
     pub(crate) fn new() -> Self {
-        Self { bed: Parker::new(), alarm: Mutex::new(None) }
+        Self { bed: Arc::new(Parker::new()), alarm: Mutex::new(None) }
     }
 
     /// The lane was armed, or the runtime has stopped: look.
     pub(crate) fn wake(&self) {
         self.bed.unpark();
+    }
+
+    /// Wakes the sentry.
+    pub(super) fn waker(&self) -> Waker {
+        Waker::from(self.bed.clone())
     }
 
     /// Has the main worker woken at that time, instead of any that was asked for before (Y4).
@@ -109,13 +118,23 @@ impl Beats {
 pub(crate) fn watch(shared: Arc<Shared>) {
     let mut beats = Beats::default();
     let lane = &shared.lanes[0];
+    let mut rest: Option<Rest> = None;
     while shared.phase() != Phase::Stopped {
+        if shared.phase() == Phase::Background {
+            shared.end_in_background(rest.get_or_insert_with(Rest::new));
+            if shared.phase() == Phase::Stopped {
+                return;
+            }
+        }
         let is_unarmed = lane.idle.counts().sentry == crate::idle::Sentry::Unarmed;
         if is_unarmed || (beats.are_quiet() && lane.idle.try_disarm()) {
             // Nobody is awake, so nobody is stuck, whatever the last round saw.
             lane.crew.set_stuck(0);
             beats = Beats::default();
-            shared.rest();
+            match &rest {
+                None => shared.rest(),
+                Some(rest) => shared.rest_until(rest.next_walk()),
+            }
             continue;
         }
         let period = shared.config.sentry_period;
@@ -145,6 +164,16 @@ impl Shared {
             self.pool.trim();
         }
         self.sentry.bed.park();
+    }
+
+    /// Waits until the lane is armed, at most until that time (Y5).
+    fn rest_until(&self, end: Instant) {
+        let left = end.saturating_duration_since(sim::now());
+        match self.sentry.alarm_in(self.clock.now()) {
+            Some(nap) if nap < left => self.sentry.bed.park_timeout(nap),
+            _ => sim::in_background(|| self.sentry.bed.park_timeout(left)),
+        };
+        self.ring_alarm();
     }
 
     /// Wakes the main worker, or does what nobody else does, if it is time (Y4).

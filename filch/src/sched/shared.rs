@@ -1,14 +1,16 @@
 //! What all threads of a runtime have in common.
 //!
 //! S1. `Shared` outlives every unit of the root group: it is kept by the `Runtime`, every worker
-//!     and every handle, and the runtime waits for the root group before it lets go.
+//!     and every handle, and the runtime waits for the root group before it lets go. Where its end goes on
+//!     in the background, the sentry waits instead.
 //! S2. Slots never move and are never freed before `Shared` (PITFALL: a vector of atomics cannot
 //!     grow under readers): there is one for every worker and spare that may ever run.
 //! S3. The owner side of a slot's queues belongs to the one worker thread that occupies the slot.
 //! S4. The pool is closed when `Shared` goes; cells that handles or wakers still hold stay.
-//!
 //! S5. The places of regular workers come first in a lane, more of them than workers if some may be
 //!     attached later. A place is free, or one worker's (`roster`).
+//! S6. A foreign thread that spawns keeps `Shared` until it has pushed (D2 of `schedule`). A job that was listed may have been run by
+//!     a helper before that, and the runtime have ended; so queues are cleared a second time when `Shared` goes.
 //!
 //! Not here: anything that happens.
 
@@ -24,6 +26,9 @@ use super::blockers::Blockers;
 use super::core::{EventCore, GuestCore, ParkCore};
 use super::crew::Crew;
 use super::drive::{self, Offload};
+use super::finder::Finder;
+use super::grow::Growth;
+use super::kept::Kept;
 use super::life::Life;
 use super::roster::Roster;
 use super::schedule;
@@ -31,6 +36,7 @@ use super::sentry::Sentry;
 use super::slices::Slices;
 use super::timers::Wheels;
 use crate::base::parker::Parker;
+use crate::base::process::Process;
 use crate::base::rng::{self, Rng};
 use crate::base::script::ScriptedRng;
 use crate::base::shim::{
@@ -49,7 +55,7 @@ use crate::queue::injector::Injector;
 use crate::queue::mailbox::Mailbox;
 use crate::queue::ring::Ring;
 use crate::queue::spill::Spill;
-use crate::task::group::{Fallout, Group, GroupRef, Home, Hook, guard_user_code};
+use crate::task::group::{Fallout, Group, GroupRef, Home, Hook, guard_outside, guard_user_code};
 use crate::task::header::{Header, Kind};
 use crate::task::state::State;
 use crate::timer::Clock;
@@ -87,12 +93,14 @@ pub(crate) struct Shared {
     pub(crate) slots: Box<[CachePadded<Slot>]>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) root: GroupRef,
+    pub(super) kept: Kept,
     pub(crate) sentry: Sentry,
     pub(crate) guests: Guests,
     pub(crate) blockers: Blockers,
     pub(crate) engine: Arc<Engine>,
     pub(crate) wheels: Wheels,
     pub(crate) roster: Roster,
+    pub(crate) finder: Finder,
     pub(crate) life: Life,
     pub(super) cores: Option<CoreFactory>,
     /// A `Phase`; moves forward only.
@@ -142,8 +150,10 @@ pub(crate) enum Phase {
     Draining = 1,
     /// Tasks are dropped instead of run.
     Aborting = 2,
+    /// As `Aborting`, but whoever asked for the end has its report, and the sentry does the rest (Z5 of `shutdown`).
+    Background = 3,
     /// Workers leave.
-    Stopped = 3,
+    Stopped = 4,
 }
 
 /// The workers of one kind of work, with what they share.
@@ -169,8 +179,8 @@ pub(crate) struct Lane {
     /// One past the highest slot (within the range) that was ever occupied: how far thieves look.
     width: AtomicUsize,
     pub(crate) crew: Crew,
-    /// Somebody comes for the load (L1 of `grow`).
-    pub(super) growing: AtomicBool,
+    /// Whether somebody comes for the load (L1 of `grow`).
+    pub(super) growth: Growth,
 }
 
 /// One worker's place: what others may see of it.
@@ -218,6 +228,7 @@ impl Shared {
                 shared: me.as_ptr().cast(),
                 schedule: schedule::from_anywhere,
                 begin: schedule::begin_from_anywhere,
+                process: Process::this(),
             };
             let engine =
                 drive::make_engine(&config, &lanes[0], cores.as_ref(), me.clone(), offload);
@@ -230,6 +241,7 @@ impl Shared {
                 blockers: Blockers::new(),
                 wheels: Wheels::new(lanes[0].seats, &clock),
                 roster: Roster::new(&lanes, birth),
+                finder: Finder::default(),
                 life: Life::new(birth),
                 cores,
                 guests: Guests::new(&config, lanes.last().map_or(0, |lane| lane.range.end)),
@@ -243,6 +255,7 @@ impl Shared {
                 refusals: Mutex::new(Refusals::default()),
                 pool: Pool::new(),
                 root: Group::root(home, hook),
+                kept: Kept::new(),
                 engine,
                 lanes,
                 slots,
@@ -252,6 +265,9 @@ impl Shared {
             }
         });
         shared.register_initial();
+        if shared.life.is_for_a_caller() {
+            shared.pool.await_service();
+        }
         shared
     }
 
@@ -264,6 +280,12 @@ impl Shared {
         unsafe { Arc::increment_strong_count(shared) };
         // SAFETY: the reference just made.
         unsafe { Arc::from_raw(shared) }
+    }
+
+    /// The process whose threads it has.
+    #[inline]
+    pub(crate) fn process(&self) -> Process {
+        self.root.home().process
     }
 
     /// Moves a detached task to the runtime's own group, unless it is there.
@@ -298,6 +320,7 @@ impl Shared {
             0 => Phase::Open,
             1 => Phase::Draining,
             2 => Phase::Aborting,
+            3 => Phase::Background,
             _ => Phase::Stopped,
         }
     }
@@ -350,7 +373,7 @@ impl Shared {
     /// here: the thread that wakes may have a task in hand.
     pub(crate) fn unpark(&self, index: usize) {
         let slot = &self.slots[index];
-        guard_user_code(|| match slot.guest_core.waker() {
+        guard_outside(|| match slot.guest_core.waker() {
             Some(waker) => waker.wake_by_ref(),
             None => slot.waker.wake_by_ref(),
         });
@@ -374,7 +397,26 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        // S6; also of an end that went on in the background (Z6 of `shutdown`).
+        if self.root.is_finished() {
+            self.clear_queues();
+        }
         self.pool.close();
+        // What is the program's: whoever has the last reference may have a report in hand (E4 of `core`).
+        for slot in &mut self.slots {
+            slot.drop_core();
+            let none = Waker::from(Arc::new(Parker::new()));
+            let waker = std::mem::replace(&mut slot.waker, none);
+            guard_user_code(|| drop(waker));
+        }
+        let cores = self.cores.take();
+        guard_user_code(|| drop(cores));
+        let Hooks { on_thread_start, on_thread_stop, on_panic, on_lost_write } =
+            std::mem::take(&mut self.hooks);
+        guard_user_code(|| drop(on_lost_write));
+        guard_user_code(|| drop(on_thread_start));
+        guard_user_code(|| drop(on_thread_stop));
+        guard_user_code(|| drop(on_panic));
     }
 }
 
@@ -540,7 +582,7 @@ fn plan_lane(config: &Config, role: Role, start: usize, places: [usize; 3]) -> L
         staff: seats + spares,
         width: AtomicUsize::new(0),
         crew: Crew::new(start + seats..start + seats + spares, tells),
-        growing: AtomicBool::new(false),
+        growth: Growth::default(),
         idle,
     }
 }

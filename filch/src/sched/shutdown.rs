@@ -7,28 +7,61 @@
 //!     was being born during a walk may be missed by it. The walk drops nothing itself: a drop may wait for a task that the
 //!     walk has yet to cancel.
 //! Z3. A report names what had not finished when the time was up.
-//! Z4. A job that waited for others is dropped though all workers are inside of jobs: those may wait until somebody knows that it
-//!     is gone. The *dropper*, a thread of its own, claims what a walk has left queued of such jobs. One at a time: if it blocks, workers
-//!     still drop the others, as they do with all. No other job is its to claim: one that is queued from birth may have no entry yet,
-//!     and the runtime would end before that is pushed (T10 of `task/state`).
+//! Z4. A job that waited for others, or that somebody awaits, is dropped though all workers are inside of jobs: those may wait until
+//!     somebody knows that it is gone. The *dropper*, a thread of its own, claims such jobs where a walk finds them queued: those that
+//!     waited at once, others if the walk before had cancelled them. One at a time: if it blocks, workers still drop the others, as
+//!     they do with all. Whoever made the job may push its entry later, even after the end: a tombstone, which goes with the
+//!     last reference to the runtime (Z6).
+//! Z5. An end with a deadline returns by then, whatever the tasks do. What is left of it is the sentry's: it repeats the
+//!     walk, ever more rarely, waits for the root group, and stops the workers. Those go on until then, as in any
+//!     abort: a task that still runs may wait for what only they can drop.
+//! Z6. Nobody joins the threads of such an end, because some may not end. Each of them holds a reference to the
+//!     runtime, and the last one clears the queues of the slots that they were in (`Shared::drop`).
+//! Z7. An escalation is heard wherever an end waits for the root group, and counts if it is not less strict.
+//! Z8. Neither a drain nor an abort waits for the future of a group that nobody in the runtime polls (`kept`). They look for such
+//!     futures again and again, because the last task may end, or the last poll elsewhere, without telling the root.
+//! Z9. Jobs may wait for a worker of a role that has none, until one is attached (`spawn`). Once the runtime is not open, none will
+//!     be: the dropper takes their entries out of the queues and drops them, also where the others are drained.
 
-use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::blocking::{Sleeper, drop_unstarted, wait_for_group};
-use super::shared::{Phase, Shared};
+use super::blocking::{Sleeper, drop_unstarted};
+pub(super) use super::report::Ending;
+pub use super::report::{ShutdownReport, TaskInfo, TaskState};
+use super::shared::{Lane, Phase, Shared, lock};
 use crate::base::sim;
+use crate::queue::deque::Steal;
 use crate::task::group::Group;
-use crate::task::header::{Begins, RawTask, TaskId, TaskRef};
-use crate::task::state::{self, State};
+use crate::task::header::{Begins, Kind, RawTask, TaskRef};
+use crate::task::state::{self, Start, State};
 use crate::task::waker::cancel_task;
 
 /// How often the walk that drops all tasks is repeated. Guessed.
 const WALK_PERIOD: Duration = Duration::from_millis(5);
 
+/// How often a drain that takes long looks whether only kept futures are left (Z8). Guessed: seldom
+/// enough to cost nothing, often enough for people.
+const LONGEST_LOOK: Duration = Duration::from_millis(100);
+
+/// How often it is repeated at least, once the end goes on in the background. Guessed.
+const RARE_WALK: Duration = Duration::from_secs(1);
+
+/// How long the tasks have to be dropped once the time of a [`Shutdown::DrainFor`] is up. Guessed.
+const GRACE: Duration = Duration::from_millis(200);
+
+/// As `GRACE`, where no task is left but such as run: those may not end at all. Guessed.
+const GRACE_OF_RUNNING: Duration = Duration::from_millis(50);
+
 /// How a runtime ends.
+///
+/// `Drain` and `Abort` wait for as long as it takes. `DrainFor` and `AbortFor` return at their deadline although
+/// a task still runs: a closure of [`spawn_blocking`](crate::spawn_blocking()), a job, a future that is stuck in a
+/// poll. The [report](ShutdownReport) names it, and the end goes on in the background until it returns.
+///
+/// None of these waits for a future that is kept outside of the runtime or was forgotten; see
+/// [`Runtime`](crate::Runtime).
 ///
 /// ```
 /// use filch::Shutdown;
@@ -45,100 +78,105 @@ pub enum Shutdown {
     Drain,
     /// Drops every task at its next await; jobs that run are waited for.
     Abort,
-    /// Drains for so long, then aborts.
+    /// Drains for so long, then aborts. The tasks then have up to 200 ms to be dropped, and 50 ms if only running
+    /// ones are left. After that the call returns.
     DrainFor(Duration),
+    /// Drops every task at its next await, and returns when all are gone, or after so long.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// let runtime = filch::Builder::new().workers(1).thread_name("app").build()?;
+    /// let (release, stuck) = mpsc::channel::<()>();
+    /// let (begun, begins) = mpsc::channel();
+    /// let job = runtime.task().name("stuck").spawn_blocking(move || {
+    ///     begun.send(()).unwrap();
+    ///     stuck.recv().ok()
+    /// });
+    /// begins.recv()?;
+    /// let report = runtime.shutdown(filch::Shutdown::AbortFor(Duration::from_millis(10)));
+    /// assert_eq!(report.still_running[0].name.as_deref(), Some("stuck"));
+    /// assert_eq!(report.still_running[0].thread.as_deref(), Some("app-block-0"));
+    /// drop(release);
+    /// assert_eq!(job.wait(), None); // the job ran to its end after all
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    AbortFor(Duration),
 }
 
-/// What a task does at a moment.
-///
-/// ```
-/// let runtime = filch::Builder::new().workers(1).build()?;
-/// let handle = runtime.spawn(std::future::pending::<()>());
-/// while runtime.tasks()[0].state != filch::TaskState::Waiting {}
-/// assert_eq!(runtime.tasks()[0].id, handle.id());
-/// # handle.cancel();
-/// # Ok::<(), filch::BuildError>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum TaskState {
-    /// Ready, in some queue, because it is new or was woken.
-    Queued,
-    /// Inside a poll or a call, or in a queue because it yielded.
-    Running,
-    /// Waiting to be woken.
-    Waiting,
-}
-
-/// A task that is alive: who it is and what it does.
-///
-/// ```
-/// let runtime = filch::Builder::new().workers(1).build()?;
-/// let handle = runtime.task().name("idler").spawn(std::future::pending::<()>());
-/// let tasks = runtime.tasks();
-/// assert_eq!(tasks[0].name.as_deref(), Some("idler"));
-/// assert!(tasks[0].spawned_at.file().ends_with(".rs"));
-/// # handle.cancel();
-/// # Ok::<(), filch::BuildError>(())
-/// ```
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct TaskInfo {
-    /// Its id.
-    pub id: TaskId,
-    /// Its name, if it was given one.
-    pub name: Option<String>,
-    /// Where it was spawned.
-    pub spawned_at: &'static Location<'static>,
-    /// What it does.
-    pub state: TaskState,
-    /// How long ago it was spawned, to some milliseconds.
-    pub age: Duration,
-}
-
-impl std::fmt::Display for TaskInfo {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let state = match self.state {
-            TaskState::Queued => "queued",
-            TaskState::Running => "running",
-            TaskState::Waiting => "waiting",
-        };
-        write!(f, "task {}", self.id)?;
-        if let Some(name) = &self.name {
-            write!(f, " \"{name}\"")?;
+impl Shutdown {
+    fn strictness(self) -> u32 {
+        match self {
+            Self::Drain => 0,
+            Self::DrainFor(_) => 1,
+            Self::Abort => 2,
+            Self::AbortFor(_) => 3,
         }
-        write!(f, " spawned at {}, {state}, {:?} old", self.spawned_at, self.age)
+    }
+
+    /// Whether it counts where another was asked for before (Z7).
+    pub(super) fn counts_after(self, before: Self) -> bool {
+        self.strictness() >= before.strictness()
+    }
+
+    /// Until when it waits for tasks to end by themselves, if it does at all.
+    fn drains_until(self) -> Drains {
+        match self {
+            Self::Drain => Drains::Until(None),
+            Self::DrainFor(time) => Drains::Until(sim::now().checked_add(time)),
+            Self::Abort | Self::AbortFor(_) => Drains::No,
+        }
+    }
+
+    /// How long it waits for tasks to be dropped, from now on.
+    fn patience(self) -> Patience {
+        let within = |time| sim::now().checked_add(time).map_or(Patience::Endless, Patience::Until);
+        match self {
+            Self::Drain | Self::Abort => Patience::Endless,
+            Self::AbortFor(time) => within(time),
+            Self::DrainFor(_) => Patience::Grace { since: sim::now(), only_running: None },
+        }
     }
 }
 
-/// What a shutdown found.
-///
-/// ```
-/// use std::time::Duration;
-/// let runtime = filch::Builder::new().workers(1).build()?;
-/// let stuck = runtime.spawn(std::future::pending::<()>());
-/// let report = runtime.shutdown(filch::Shutdown::DrainFor(Duration::from_millis(1)));
-/// assert_eq!(report.unfinished[0].id, stuck.id());
-/// println!("{report}"); // 1 task unfinished: task 7 spawned at src/main.rs:4:21, waiting, …
-/// # Ok::<(), filch::BuildError>(())
-/// ```
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct ShutdownReport {
-    /// The tasks that had not finished when the abort began, oldest first.
-    pub unfinished: Vec<TaskInfo>,
+/// How long an end waits for tasks to end by themselves.
+enum Drains {
+    No,
+    /// Without a deadline: for ever.
+    Until(Option<Instant>),
 }
 
-impl std::fmt::Display for ShutdownReport {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.unfinished.len() {
-            0 => return f.write_str("all tasks finished"),
-            1 => f.write_str("1 task unfinished:")?,
-            n => write!(f, "{n} tasks unfinished:")?,
+/// How long an abort waits.
+enum Patience {
+    Endless,
+    Until(Instant),
+    /// After a drain whose time is up.
+    Grace {
+        since: Instant,
+        /// Since when no walk has found any but running tasks.
+        only_running: Option<Instant>,
+    },
+}
+
+impl Patience {
+    /// The time at which the caller goes, if it is known.
+    fn end(&self) -> Option<Instant> {
+        match self {
+            Self::Endless => None,
+            Self::Until(end) => Some(*end),
+            Self::Grace { since, only_running: None } => Some(*since + GRACE),
+            Self::Grace { since, only_running: Some(from) } => {
+                Some((*since + GRACE).min(*from + GRACE_OF_RUNNING))
+            }
         }
-        for task in &self.unfinished {
-            write!(f, "\n  {task}")?;
+    }
+
+    /// Looks at what is left, which the time may depend on.
+    fn look(&mut self, shared: &Shared) {
+        if let Self::Grace { only_running, .. } = self {
+            let others = shared.has_tasks_that_do_not_run();
+            *only_running = if others { None } else { only_running.or_else(|| Some(sim::now())) };
         }
-        Ok(())
     }
 }
 
@@ -148,30 +186,81 @@ impl std::fmt::Display for ShutdownReport {
 pub(super) enum Leftover {
     /// The workers.
     Workers,
-    /// There are jobs that waited and that nobody has started (Z4).
-    Waited,
+    /// There are queued jobs that the workers may be waiting for (Z4), or that have none (Z9).
+    Jobs,
+}
+
+/// What ended a wait for the root group.
+#[must_use]
+enum Waited {
+    Finished,
+    TimeIsUp,
+    /// Z7.
+    Escalated(Shutdown),
+}
+
+/// What the sentry knows of the rest of an end (Z5).
+pub(super) struct Rest {
+    dropper: Dropper,
+    next_walk: Instant,
+    /// How long the next walk waits after that.
+    pause: Duration,
+}
+
+impl Rest {
+    pub(super) fn new() -> Self {
+        Self { dropper: Dropper::default(), next_walk: sim::now(), pause: WALK_PERIOD }
+    }
+
+    pub(super) fn next_walk(&self) -> Instant {
+        self.next_walk
+    }
+}
+
+/// Whether it is a job that was not queued at its birth.
+fn waited(task: &TaskRef) -> bool {
+    task.header().vtable.begins == Begins::WhenAsked
+}
+
+/// Whether it is a queued job that may hold up others which wait for it (Z4), or that have none (Z9).
+fn may_be_awaited(task: &TaskRef) -> bool {
+    let header = task.header();
+    header.vtable.kind == Kind::Job
+        && header.state.phase() == state::Phase::Queued
+        && (waited(task) || header.state.has_waiter())
 }
 
 /// The thread of Z4: alive as long as its token.
 #[derive(Default)]
-struct Dropper(Weak<()>);
+struct Dropper {
+    token: Weak<()>,
+    /// Whether it could not start, and `describe` says so.
+    refused: bool,
+}
 
 impl Dropper {
     /// Sees to it that the dropper is about.
     fn call(&mut self, shared: &Shared) {
-        if self.0.strong_count() > 0 {
+        if self.token.strong_count() > 0 {
             return;
         }
         let token = Arc::new(());
-        self.0 = Arc::downgrade(&token);
+        self.token = Arc::downgrade(&token);
         // SAFETY: the caller's `&Shared` keeps it alive.
         let of_thread = unsafe { Shared::to_arc(shared.root.home().shared.cast()) };
         let started = shared.start_thread("drop".into(), move || {
-            of_thread.drop_what_waited();
-            drop(token);
+            let entered = of_thread.finder.enter();
+            of_thread.drop_awaited();
+            drop((entered, token));
         });
         // Without it there are still the workers, and the next walk tries again.
-        drop(started);
+        if let Err(error) = started
+            && !std::mem::replace(&mut self.refused, true)
+        {
+            shared.refuse(format!(
+                "{error}; the end may wait for a job that no worker is free to drop"
+            ));
+        }
     }
 }
 
@@ -179,8 +268,17 @@ impl Shared {
     /// Ends the runtime (Z1). The caller is no member of it.
     pub(crate) fn shut_down(&self, how: Shutdown) -> ShutdownReport {
         let report = self.end_tasks(how);
-        self.stop_threads();
+        match report.ending() {
+            Ending::Over => self.stop_threads(),
+            Ending::InBackground => self.leave_to_sentry(),
+        }
         report
+    }
+
+    /// Z5: the caller of the end goes.
+    pub(super) fn leave_to_sentry(&self) {
+        self.advance(Phase::Background);
+        self.rouse();
     }
 
     /// From now on no task comes from outside, and the root group ends with its last member.
@@ -192,70 +290,172 @@ impl Shared {
     }
 
     /// Ends all tasks; the workers go on.
-    pub(super) fn end_tasks(&self, how: Shutdown) -> ShutdownReport {
+    pub(super) fn end_tasks(&self, mut how: Shutdown) -> ShutdownReport {
         self.leave_open();
-        let drained = match how {
-            Shutdown::Drain => {
-                wait_for_group(&self.root);
-                true
-            }
-            Shutdown::Abort => self.root.is_finished(),
-            Shutdown::DrainFor(time) => self.wait_for_root(sim::now().checked_add(time)),
-        };
-        if drained { ShutdownReport::default() } else { self.abort() }
-    }
-
-    /// Waits until the root group is finished; false if the deadline came first.
-    fn wait_for_root(&self, deadline: Option<Instant>) -> bool {
-        let Some(deadline) = deadline else {
-            wait_for_group(&self.root);
-            return true;
-        };
-        let sleeper = Sleeper::new();
-        while self.root.set_waiter(&sleeper.waker) {
-            if !sleeper.sleep_until(deadline) {
-                return self.root.is_finished();
-            }
-        }
-        true
-    }
-
-    /// Drops every task (Z2).
-    fn abort(&self) -> ShutdownReport {
-        self.advance(Phase::Aborting);
-        let report = ShutdownReport { unfinished: self.tasks() };
+        let mut drains = how.drains_until();
+        let mut period = WALK_PERIOD;
         let mut dropper = Dropper::default();
-        loop {
-            if self.cancel_all() == Leftover::Waited {
+        while let Drains::Until(deadline) = drains {
+            // Z8.
+            self.revoke_kept();
+            // Z9.
+            if self.has_unattended() {
                 dropper.call(self);
             }
-            let next_walk = sim::now().checked_add(WALK_PERIOD);
-            if sim::in_background(|| self.wait_for_root(next_walk)) {
-                return report;
+            match self.wait_for_look(period, deadline) {
+                Waited::Finished => return ShutdownReport::default(),
+                Waited::TimeIsUp if deadline.is_some_and(|end| sim::now() >= end) => break,
+                Waited::TimeIsUp => period = LONGEST_LOOK.min(2 * period),
+                Waited::Escalated(newer) if newer.counts_after(how) => {
+                    how = newer;
+                    drains = how.drains_until();
+                }
+                Waited::Escalated(_) => {}
             }
+        }
+        if self.root.is_finished() { ShutdownReport::default() } else { self.abort(how) }
+    }
+
+    /// The job lane, if it has no worker (Z9).
+    fn unattended(&self) -> Option<&Lane> {
+        self.lanes.last().filter(|lane| lane.attached() == 0)
+    }
+
+    /// Whether jobs lie where no worker will ever find them (Z9).
+    fn has_unattended(&self) -> bool {
+        self.unattended().is_some_and(|lane| lane.has_ready(&self.slots))
+    }
+
+    /// Drops jobs that no worker will ever run (Z9).
+    pub(super) fn drop_unattended(&self) {
+        let Some(lane) = self.unattended() else { return };
+        let mut tasks = Vec::new();
+        for queue in [&lane.high, &lane.injector, &lane.low] {
+            while queue.pop_batch(usize::MAX, 0, &mut |entry| tasks.push(RawTask(entry))) > 0 {}
+        }
+        // What guests have left behind.
+        for slot in lane.occupied(&self.slots) {
+            while let Steal::Taken(entry) = slot.deque.steal_if(|entry| RawTask(entry).is_task()) {
+                tasks.push(RawTask(entry));
+            }
+        }
+        for task in tasks {
+            // SAFETY: T4, the entry was in a queue and is ours.
+            match unsafe { task.header() }.state.start() {
+                Start::Tombstone => {}
+                // SAFETY: the last reference was ours.
+                Start::TombstoneLast => unsafe { task.free() },
+                Start::Run | Start::Detached | Start::Cancelled => {
+                    // SAFETY: `start` gave us the body.
+                    let _ = unsafe { task.execute(Start::Cancelled, u32::MAX) };
+                }
+            }
+            // C4: this thread is nobody's, and the next drop may block.
+            Group::settle();
+        }
+    }
+
+    /// Waits until the root group is finished.
+    fn wait_for_root(&self, deadline: Option<Instant>) -> Waited {
+        let sleeper = Sleeper::new();
+        Group::settle();
+        while self.root.set_waiter(&sleeper.waker) {
+            if let Some(how) = self.life.hear(&sleeper.waker) {
+                return Waited::Escalated(how);
+            }
+            match deadline {
+                None => sleeper.sleep(),
+                Some(deadline) if sleeper.sleep_until(deadline) => {}
+                Some(_) if self.root.is_finished() => break,
+                Some(_) => return Waited::TimeIsUp,
+            }
+        }
+        Waited::Finished
+    }
+
+    /// Drops every task (Z2), for as long as the caller stays.
+    fn abort(&self, mut how: Shutdown) -> ShutdownReport {
+        self.advance(Phase::Aborting);
+        let unfinished = self.tasks();
+        let mut patience = how.patience();
+        let mut dropper = Dropper::default();
+        loop {
+            if self.cancel_all() == Leftover::Jobs {
+                dropper.call(self);
+            }
+            patience.look(self);
+            match self.wait_for_look(WALK_PERIOD, patience.end()) {
+                Waited::Finished => {
+                    return ShutdownReport { unfinished, ..ShutdownReport::default() };
+                }
+                Waited::Escalated(newer) if newer.counts_after(how) => {
+                    how = newer;
+                    patience = how.patience();
+                }
+                Waited::Escalated(_) => {}
+                Waited::TimeIsUp if patience.end().is_some_and(|end| sim::now() >= end) => {
+                    let still_running = self.tasks();
+                    // The last of them may have ended while they were listed.
+                    let in_background = !self.root.is_finished();
+                    let still_running = if in_background { still_running } else { Vec::new() };
+                    return ShutdownReport { unfinished, still_running, in_background };
+                }
+                Waited::TimeIsUp => {}
+            }
+        }
+    }
+
+    /// Waits for the root group until the next look at what is left, or until `end`.
+    fn wait_for_look(&self, period: Duration, end: Option<Instant>) -> Waited {
+        let next = sim::now().checked_add(period);
+        match end {
+            // Looks are housekeeping; a deadline is something that will happen.
+            None => sim::in_background(|| self.wait_for_root(next)),
+            Some(end) => self.wait_for_root(Some(next.map_or(end, |next| next.min(end)))),
+        }
+    }
+
+    /// The sentry's part of an end whose caller has gone (Z5), again and again until it has stopped the workers.
+    pub(super) fn end_in_background(&self, rest: &mut Rest) {
+        if !self.root.set_waiter(&self.sentry.waker()) {
+            self.stop_workers();
+            self.close_wheels();
+            // E3 of `core`; workers that have threads see to it when they leave.
+            for slot in self.slots.iter().filter(|slot| lock(&slot.core).is_some()) {
+                slot.drop_guest_core();
+            }
+            return;
+        }
+        let now = sim::now();
+        if rest.next_walk <= now {
+            if self.cancel_all() == Leftover::Jobs {
+                rest.dropper.call(self);
+            }
+            rest.next_walk = now + rest.pause;
+            rest.pause = RARE_WALK.min(rest.pause * 2);
         }
     }
 
     /// One walk of an abort (Z2).
     pub(super) fn cancel_all(&self) -> Leftover {
-        let mut leftover = Leftover::Workers;
+        self.revoke_kept();
+        let mut leftover = if self.has_unattended() { Leftover::Jobs } else { Leftover::Workers };
         self.for_each_task(|task| {
+            let was_cancelled = task.header().state.is_cancelled();
             // SAFETY: the reference keeps the cell alive.
             unsafe { cancel_task(task.raw()) };
-            let header = task.header();
-            let queued = header.state.phase() == state::Phase::Queued;
-            if queued && header.vtable.begins == Begins::WhenAsked {
-                leftover = Leftover::Waited;
+            if may_be_awaited(&task) && (was_cancelled || waited(&task)) {
+                leftover = Leftover::Jobs;
             }
         });
         leftover
     }
 
     /// The dropper's thread (Z4).
-    fn drop_what_waited(&self) {
+    fn drop_awaited(&self) {
+        self.drop_unattended();
         self.for_each_task(|task| {
-            let header = task.header();
-            if header.vtable.begins == Begins::WhenAsked && header.state.is_cancelled() {
+            if may_be_awaited(&task) && task.header().state.is_cancelled() {
                 drop_unstarted(task.raw());
                 // C4: this thread is nobody's, and the next drop may block.
                 Group::settle();
@@ -275,6 +475,15 @@ impl Shared {
             },
             visit,
         );
+    }
+
+    fn has_tasks_that_do_not_run(&self) -> bool {
+        let mut found = false;
+        self.for_each_task(|task| {
+            let phase = task.header().state.phase();
+            found |= matches!(phase, state::Phase::Queued | state::Phase::Waiting);
+        });
+        found
     }
 
     /// Every task that is alive, oldest first.
@@ -302,6 +511,10 @@ impl Shared {
                 spawned_at: header.site(),
                 state,
                 age: self.age(&header.state),
+                thread: match state {
+                    TaskState::Running => self.finder.thread_of(task.raw()),
+                    TaskState::Queued | TaskState::Waiting => None,
+                },
             });
         });
         tasks.sort_by_key(|task| (std::cmp::Reverse(task.age), task.id));

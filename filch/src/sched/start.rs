@@ -5,12 +5,13 @@
 //! L3. No thread starts once the runtime is stopped; who joins them sees all.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use super::forked;
 use super::roster::{AttachError, NewWorker, WorkerId};
 use super::sentry;
 use super::shared::{Lane, Parts, Phase, Shared, Slot, lock};
-use super::shutdown::Shutdown;
 use super::worker::{Flow, Worker};
 use crate::base::parker::Parker;
 use crate::base::shim::{AtomicUsize, Ordering};
@@ -18,8 +19,8 @@ use crate::base::{barrier, sim, thread};
 use crate::config::hooks::{Role, ThreadHook, WorkerInfo};
 use crate::error::BuildError;
 use crate::queue::deque::Steal;
-use crate::task::group::{Group, guard_user_code};
-use crate::task::header::RawTask;
+use crate::task::group::{Fallout, Group};
+use crate::task::header::{RawTask, TaskId};
 
 /// How many threads are still to come (L1).
 struct Roll {
@@ -53,6 +54,7 @@ impl Drop for Missing {
 /// Makes a runtime and starts its threads.
 pub(crate) fn start(parts: Parts) -> Result<Arc<Shared>, BuildError> {
     barrier::init();
+    forked::notice_forks();
     let shared = Shared::new(parts);
     shared.check_backend()?;
     shared.follow_clock();
@@ -65,7 +67,8 @@ pub(crate) fn start(parts: Parts) -> Result<Arc<Shared>, BuildError> {
     match shared.start_all(&workers) {
         Ok(()) => Ok(shared),
         Err(error) => {
-            let _ = shared.shut_down(Shutdown::Abort);
+            // An event core or a hook may have spawned for those that are missing.
+            shared.give_up(workers.into_iter());
             Err(error)
         }
     }
@@ -163,6 +166,15 @@ impl Shared {
         }
     }
 
+    /// Starts a thread in the place of the main worker, which has left (F2 of `life`).
+    pub(super) fn start_successor(self: &Arc<Self>, slot: usize) {
+        if let Err(error) = self.start_worker(slot, None)
+            && self.phase() != Phase::Stopped
+        {
+            self.refuse(error.to_string());
+        }
+    }
+
     /// Starts a thread for a spare that the crew has just summoned.
     pub(crate) fn start_spare(&self, lane: &Lane, slot: usize) {
         // SAFETY: the caller's `&self` keeps it alive.
@@ -201,21 +213,44 @@ impl Shared {
     }
 
     pub(super) fn tell_start(&self, info: WorkerInfo) {
-        call(&self.hooks.on_thread_start, info);
+        self.call(&self.hooks.on_thread_start, "on_thread_start", info);
     }
 
     pub(super) fn tell_stop(&self, info: WorkerInfo) {
-        call(&self.hooks.on_thread_stop, info);
+        self.call(&self.hooks.on_thread_stop, "on_thread_stop", info);
+    }
+
+    /// Calls a hook; its panic goes to the hook for panics, every time.
+    fn call(&self, hook: &Option<ThreadHook>, name: &'static str, info: WorkerInfo) {
+        let Some(ThreadHook { call, site }) = hook else { return };
+        let Err(payload) = catch_unwind(AssertUnwindSafe(|| call(info))) else { return };
+        let WorkerInfo { role, index, .. } = info;
+        self.root.deliver(Fallout {
+            payload,
+            task: TaskId(0),
+            name: Some(format!("{name} of {role}-{index}").into()),
+            site,
+        });
     }
 
     /// Has all threads end.
     pub(super) fn stop_workers(&self) {
         self.advance(Phase::Stopped);
+        self.rouse();
+    }
+
+    /// Has every thread look at the phase.
+    pub(super) fn rouse(&self) {
         self.wake_all();
         self.sentry.wake();
+        self.unpark_all();
+    }
+
+    fn unpark_all(&self) {
         for lane in &self.lanes {
             lane.range.clone().for_each(|slot| self.unpark(slot));
         }
+        self.blockers.wake_all();
     }
 
     /// Ends and joins all threads. No task is left.
@@ -226,10 +261,7 @@ impl Shared {
             if threads.is_empty() {
                 break;
             }
-            for lane in &self.lanes {
-                lane.range.clone().for_each(|slot| self.unpark(slot));
-            }
-            self.blockers.wake_all();
+            self.unpark_all();
             for thread in threads {
                 // A worker's panic would be a bug of ours, and its message is out already.
                 thread.join();
@@ -239,10 +271,14 @@ impl Shared {
         self.close_wheels();
         // E3 of `core`, of workers that never had a thread.
         self.slots.iter().for_each(|slot| slot.drop_guest_core());
+        // The cores that the program's factory made end with the runtime, not with its last handle.
+        for lane in &self.lanes {
+            lane.range.clone().take(lane.staff).for_each(|slot| self.slots[slot].drop_core());
+        }
     }
 
-    /// Takes the tombstones of claimed jobs out of the queues. No thread is left, and no task.
-    fn clear_queues(&self) {
+    /// Takes the tombstones of claimed jobs out of the queues. No thread of ours is left, and no task.
+    pub(super) fn clear_queues(&self) {
         // SAFETY: T4, the entry was in a queue and is ours now; all tasks have ended.
         let mut clear = |entry| unsafe { RawTask(entry).bury() };
         for lane in &self.lanes {
@@ -279,18 +315,13 @@ impl Slot {
     }
 }
 
-fn call(hook: &Option<ThreadHook>, info: WorkerInfo) {
-    if let Some(hook) = hook {
-        guard_user_code(|| hook(info));
-    }
-}
-
 fn run_worker(shared: Arc<Shared>, slot: usize, missing: Option<Missing>) {
+    let _entered = shared.finder.enter();
     let worker = Worker::new(shared.clone(), slot);
     let info = worker.slot().info;
     if !worker.is_spare() {
         worker.lane().crew.enlist();
-        worker.lane().grown();
+        worker.lane().growth.succeed();
     }
     drop(missing);
     if worker.is_spare() {

@@ -24,7 +24,7 @@
 //! M7. Where no I/O worker is attached, the sentry looks after the first wheel, which takes all timers, until one
 //!     comes to that place (Y4).
 //! M8. A timer from another thread, or of a delayed post, goes to a pump's wheel only where there is no other: a
-//!     frame may be long in coming.
+//!     frame may be long in coming. What came before the pump did is woken unfired and goes elsewhere, as in M6.
 //!
 //! Not here: the wheel and what a timer is (`timer`).
 
@@ -40,7 +40,7 @@ use crate::base::clock::Listener;
 use crate::base::rng::Rng;
 use crate::base::shim::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::sim;
-use crate::task::group::guard_user_code;
+use crate::task::group::{guard_outside, guard_user_code};
 use crate::timer::{Batch, Clock, Expiry, LATEST, NEVER, Refused, Registered, Shut, Timer, Timers};
 
 /// Naps for timers that are shorter than this have a rate, one per such time (M3): a wake-up costs some
@@ -114,6 +114,11 @@ impl Wheels {
     pub(super) fn note_pump(&self, number: usize) {
         // ORDERING: Relaxed, a choice among wheels that are all served.
         self.pumped.store(number, Ordering::Relaxed);
+    }
+
+    /// When a wheel is due whose nearest deadline this is, if ever.
+    fn due(&self, nearest: u64) -> Option<Instant> {
+        (nearest < LATEST).then(|| self.epoch + Duration::from_nanos(nearest))
     }
 
     /// The wheels of attached workers, for timers that are for anybody (M8).
@@ -201,6 +206,7 @@ impl Shared {
         mut waker: Waker,
         preference: Preference,
     ) -> Option<Poll<()>> {
+        self.process().check();
         let deadline = self.wheels.deadline(at);
         loop {
             let place = match preference {
@@ -339,7 +345,25 @@ impl Shared {
         empty(&self.wheels.wheels[number]);
     }
 
-    /// M5; no thread is left.
+    /// The worker of this wheel is pumped from now on: its timers go to others, if there are any (M8).
+    pub(super) fn pump_wheel(&self, number: usize) {
+        self.wheels.note_pump(number);
+        if self.wheels.attached().all(|other| other == number) {
+            return;
+        }
+        let wheel = &self.wheels.wheels[number];
+        wheel.shut(Shut::Left);
+        empty(wheel);
+        wheel.open();
+    }
+
+    /// When the next timer of the worker in a slot is due, if it has any.
+    pub(super) fn next_deadline(&self, slot: usize) -> Option<Instant> {
+        let lane = &self.lanes[self.slots[slot].lane];
+        self.wheels.due(self.wheel_of(lane, slot)?.nearest())
+    }
+
+    /// M5; no task is left.
     pub(super) fn close_wheels(&self) {
         for timers in &self.wheels.wheels {
             timers.shut(Shut::Ended);
@@ -358,7 +382,7 @@ fn empty(timers: &Timers) {
     loop {
         let expiry = timers.close(&mut batch);
         for waker in batch.drain() {
-            guard_user_code(|| waker.wake());
+            guard_outside(|| waker.wake());
         }
         if expiry == Expiry::Done {
             return;

@@ -25,6 +25,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::adopt::EndLeft;
 use super::core::EventCore;
 use super::drive::{BRIEF, Suspect};
 use super::leave::{Departure, Request};
@@ -36,7 +37,7 @@ use crate::base::rng::Rng;
 use crate::idle;
 use crate::pool::Cache;
 use crate::queue::mailbox::Pop;
-use crate::task::context;
+use crate::task::context::{self, Cover};
 use crate::task::group::Group;
 use crate::task::header::RawTask;
 
@@ -121,7 +122,7 @@ pub(crate) struct Worker {
     pub(super) departure: Cell<Departure>,
     /// How long it stays (`grow`).
     pub(super) term: Term,
-    /// When a pump's call should end (`pump`).
+    /// When a pump's call should end (`pump`), or in a forked child, that there is no next step (`forked`).
     pub(super) frame_end: Cell<Option<Instant>>,
 }
 
@@ -214,7 +215,7 @@ impl Worker {
     /// The worker of the current thread, if it belongs to `shared`.
     ///
     /// # Safety
-    /// The result is used only while the current call into user code lasts.
+    /// As for [`Worker::current`].
     #[inline]
     pub(crate) unsafe fn of_runtime<'a>(shared: *const Shared) -> Option<&'a Worker> {
         // SAFETY: by the caller's promise.
@@ -225,39 +226,42 @@ impl Worker {
     /// The worker of the current thread.
     ///
     /// # Safety
-    /// The result is used only while the current call into user code lasts.
+    /// The result is used within the caller's call only. If that calls user code meanwhile, X7 of `context` has to
+    /// hold there: a frame or a wait is around it, or it is called through [`context::outside`].
     #[inline]
     pub(crate) unsafe fn current<'a>() -> Option<&'a Worker> {
         let worker: *const Worker = context::with(|cx| cx.worker.get()).cast();
-        // SAFETY: X3, set by `enter` for as long as the worker runs on this thread.
+        // SAFETY: X3, and X7 for as long as the caller uses it.
         unsafe { worker.as_ref() }
     }
 
-    /// Makes this the worker of the current thread, which has none, until somebody clears it.
-    pub(crate) fn become_current(&self) {
+    /// Makes this the worker of the current thread, which has none, until the adoption ends (X7 of `context`).
+    pub(super) fn become_current(&self) {
         context::with(|cx| {
             cx.worker.set(std::ptr::from_ref(self).cast());
             cx.cache.set(&self.cache);
         });
     }
 
-    /// Makes this the worker of the current thread for the call of `f`.
+    /// Whether this is the worker on top of the current thread.
+    pub(super) fn is_current(&self) -> bool {
+        context::with(|cx| std::ptr::eq(cx.worker.get(), std::ptr::from_ref(self).cast()))
+    }
+
+    /// Makes this the worker of the current thread for the call of `f`, which belongs to nothing that runs
+    /// there.
     pub(crate) fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct Restore(*const (), *const Cache);
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                context::with(|cx| {
-                    cx.worker.set(self.0);
-                    cx.cache.set(self.1);
-                });
-            }
-        }
-        let _restore = context::with(|cx| {
-            Restore(
-                cx.worker.replace(std::ptr::from_ref(self).cast()),
-                cx.cache.replace(&self.cache),
-            )
-        });
+        let _left = EndLeft;
+        // SAFETY: `&self` lasts until the cover is dropped, and whoever set the group keeps it (X2).
+        let _cover = unsafe { Cover::enter(std::ptr::from_ref(self).cast(), &self.cache) };
+        f()
+    }
+
+    /// Makes this the worker of the current thread for the call of `f`, which is a part of what runs there.
+    pub(super) fn lend<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _left = EndLeft;
+        // SAFETY: `&self` lasts until the cover is dropped.
+        let _cover = unsafe { Cover::lend(std::ptr::from_ref(self).cast(), &self.cache) };
         f()
     }
 
@@ -334,6 +338,9 @@ impl Worker {
 
     /// All of a step but its sleep.
     pub(super) fn serve(&self) -> Served {
+        if self.frame_end.get().is_some() {
+            self.end_in_child();
+        }
         if self.see_phase() == Flow::Stop {
             return Served::Stop;
         }
@@ -372,7 +379,7 @@ impl Worker {
     fn see_phase(&self) -> Flow {
         match self.shared.phase() {
             Phase::Open | Phase::Draining => Flow::Continue,
-            Phase::Aborting => {
+            Phase::Aborting | Phase::Background => {
                 self.aborting.set(true);
                 Flow::Continue
             }
@@ -383,6 +390,13 @@ impl Worker {
     #[inline]
     pub(super) fn is_aborting(&self) -> bool {
         self.aborting.get()
+    }
+
+    /// Whether the runtime ends in the background, and nothing is left here that only this thread can run.
+    pub(super) fn may_be_left_behind(&self) -> bool {
+        self.shared.phase() == Phase::Background
+            && !self.has_pinned()
+            && self.private.borrow().is_empty()
     }
 
     pub(crate) fn is_stopped(&self) -> bool {

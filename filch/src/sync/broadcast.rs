@@ -18,11 +18,13 @@ use std::task::{Context, Poll};
 use futures_lite::Stream;
 
 use super::coop;
+use super::permits::MOST;
 use super::turn::{Step, Turn, lock, poll_under};
 use super::waiters::{Key, Waiters};
 use crate::base::shim::Mutex;
 
-/// A channel that keeps the last `capacity` messages for receivers that are behind.
+/// A channel that keeps the last `capacity` messages for receivers that are behind: exactly as many as
+/// asked for, which is not rounded up to a power of two.
 ///
 /// ```
 /// use filch::sync::broadcast;
@@ -35,10 +37,11 @@ use crate::base::shim::Mutex;
 /// ```
 ///
 /// # Panics
-/// If the capacity is zero.
+/// If the capacity is zero, or more than `usize::MAX / 8`, which no memory holds.
 #[track_caller]
 pub fn channel<T: Clone>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     assert!(capacity > 0, "a channel holds one message at least");
+    assert!(capacity <= MOST, "a channel for {capacity} messages: {MOST} at most");
     let state = State {
         messages: VecDeque::new(),
         first: 0,

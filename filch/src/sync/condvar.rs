@@ -128,8 +128,13 @@ impl Condvar {
         mut guard: MutexGuard<'a, T>,
         mut condition: impl FnMut(&mut T) -> bool,
     ) -> MutexGuard<'a, T> {
+        let mut waited = false;
         while condition(&mut guard) {
             guard = self.wait(guard).await;
+            waited = true;
+        }
+        if !waited {
+            coop::proceed().await;
         }
         guard
     }

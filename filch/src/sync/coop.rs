@@ -30,6 +30,12 @@ pub(super) fn now<T>(operation: impl FnOnce() -> Option<T>) -> Option<T> {
     budget::now(operation)
 }
 
+/// Counts an operation that is ready (O1, O2).
+pub(super) async fn proceed() {
+    sim::point();
+    budget::proceed().await;
+}
+
 /// Awaits an operation that counts (O1, O2).
 pub(super) fn counted<F: Future + Unpin>(operation: F) -> Counted<F> {
     Counted(operation)
@@ -58,5 +64,5 @@ pub(super) async fn take(permits: &Permits, need: usize) -> Result<(), Closed> {
 
 /// Blocks in an operation (O3).
 pub(super) fn block_on<F: Future>(operation: F) -> F::Output {
-    budget::without_limit(|| run_here(operation))
+    budget::without_limit(|| run_here(operation, u32::MAX))
 }

@@ -108,8 +108,11 @@ impl Latch {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn wait(&self) {
-        if !self.is_open() {
-            let _closed = coop::counted(self.gate.take(1)).await;
+        match self.is_open() {
+            true => coop::proceed().await,
+            false => {
+                let _closed = coop::counted(self.gate.take(1)).await;
+            }
         }
     }
 

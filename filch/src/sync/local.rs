@@ -13,8 +13,8 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::thread;
 
-use crate::task::context;
 use crate::task::header::Header;
+use crate::task::{budget, context};
 
 /// Declares values that belong to a task: statics of type [`LocalKey`](crate::sync::LocalKey).
 ///
@@ -124,7 +124,8 @@ impl<T: 'static> LocalKey<T> {
     pub async fn scope<F: Future>(&'static self, value: T, future: F) -> F::Output {
         let mut value = Some(value);
         let mut future = pin!(future);
-        poll_fn(|cx| self.with_value(&mut value, || future.as_mut().poll(cx))).await
+        let scoped = poll_fn(|cx| self.with_value(&mut value, || future.as_mut().poll(cx)));
+        budget::counted(scoped).await
     }
 
     /// Calls a closure that has the value.

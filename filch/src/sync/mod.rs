@@ -26,7 +26,7 @@
 //!   the panic left it.
 //! - **Being ready counts.** A task that finds everything ready lets others go first every
 //!   [`poll_budget`](crate::Config::poll_budget) operations, so a full channel starves nobody.
-//! - **Any executor** can poll them, and any thread; only the counting needs a task of filch.
+//! - **Any executor** can poll them, and any thread; only the counting needs a task or a `block_on` of filch.
 //! - **In a [`Sim`](crate::testkit::Sim)** every operation is a place where another thread may go on.
 //!
 //! # Layout

@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
+use super::permits::MOST;
 use super::turn::{Turn, lock};
 use super::waiters::Waiters;
 use crate::base::shim::{AtomicUsize, Mutex, Ordering};
@@ -54,10 +55,14 @@ pub use sender::{Permit, Sender, WeakSender};
 /// ```
 ///
 /// # Panics
-/// If the capacity is zero.
+/// If the capacity is zero, or more than `usize::MAX / 8`, which no memory holds.
 #[track_caller]
 pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     assert!(capacity > 0, "a channel holds one message at least");
+    assert!(
+        capacity <= MOST,
+        "a channel for {capacity} messages: {MOST} at most; `unbounded` makes one that is never full"
+    );
     channel(capacity)
 }
 

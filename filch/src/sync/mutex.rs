@@ -7,6 +7,7 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 use super::coop;
@@ -51,6 +52,9 @@ pub struct Mutex<T: ?Sized> {
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 // SAFETY: U1, as above; a value that is sent from guard to guard need not be `Sync`.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
+
+/// A panic releases the lock; whether the value may be used after it is up to its type.
+impl<T: ?Sized + UnwindSafe> RefUnwindSafe for Mutex<T> {}
 
 impl<T> Mutex<T> {
     /// A lock that is free.

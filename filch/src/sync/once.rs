@@ -158,6 +158,7 @@ impl<T> OnceCell<T> {
         F: AsyncFnOnce() -> Result<T, E>,
     {
         if let Some(value) = self.get() {
+            coop::proceed().await;
             return Ok(value);
         }
         let taken = coop::take(&self.making, 1).await;

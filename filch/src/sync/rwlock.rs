@@ -10,6 +10,7 @@
 
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 use super::coop;
@@ -56,6 +57,9 @@ pub struct RwLock<T: ?Sized> {
 unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
 // SAFETY: V1, as above; readers on several threads share the value.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
+
+/// A panic releases the lock; whether the value may be used after it is up to its type.
+impl<T: ?Sized + UnwindSafe> RefUnwindSafe for RwLock<T> {}
 
 impl<T> RwLock<T> {
     /// A lock that is free.

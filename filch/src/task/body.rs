@@ -5,8 +5,9 @@
 //!     which (T2, T5), so no tag is stored.
 //! B2. The order of the end: body dropped, outcome stored, DONE, waiter woken, cell freed, dependents told, unit
 //!     given back. So a group that is finished has no body left, and no output without a handle.
-//! B3. No panic of the user's code leaves this file: in a run it becomes the outcome, in a drop
-//!     of a body it goes to the group, in the drop of an output that nobody wants it ends.
+//! B3. No panic of the user's code leaves this file: in a run it becomes the outcome, and in the drop
+//!     of a cancelled body too; in that of a body with another outcome it goes to the group, in the drop
+//!     of an output that nobody wants it ends.
 //!
 //! Not here: which thread calls (`sched`), how a handle waits (`join`).
 
@@ -45,8 +46,24 @@ impl Panicked {
         Box::new(Self { fallout: Fallout::of(header, payload), group })
     }
 
+    /// A task that never ran has told so already.
     pub(crate) fn deliver(self) {
-        self.group.deliver(self.fallout);
+        if NeverRan::of(&self.fallout.payload).is_none() {
+            self.group.deliver(self.fallout);
+        }
+    }
+}
+
+/// In place of a panic's payload: the task never ran, and why.
+pub(crate) struct NeverRan {
+    /// The system's error number, if no thread could be started for the task; else nobody took it.
+    pub(crate) errno: Option<i32>,
+    pub(crate) reason: String,
+}
+
+impl NeverRan {
+    pub(crate) fn of(payload: &Payload) -> Option<&Self> {
+        payload.downcast_ref()
     }
 }
 
@@ -310,6 +327,21 @@ impl<F: FnOnce() -> T, T> Body for BlockingBody<F> {
     }
 }
 
+/// What an unwinding makes of a task.
+///
+/// # Safety
+/// The caller owns the body of `task`, which is not DONE.
+#[cold]
+pub(crate) unsafe fn failure(task: RawTask, payload: Payload) -> Failure {
+    if is_cancellation(&payload) {
+        return Failure::Cancelled;
+    }
+    // SAFETY: the task is not DONE, so its cell is there.
+    let header = unsafe { task.header() };
+    // SAFETY: by the caller's promise.
+    Failure::Panicked(unsafe { Panicked::new(header, payload) })
+}
+
 /// # Safety
 /// The caller runs `task`.
 unsafe fn poll<F: Future>(future: Pin<&mut F>, task: RawTask) -> Poll<F::Output> {
@@ -372,20 +404,21 @@ impl<B: Body> Cell<B> {
         let body = Self::body(task);
         // SAFETY: T2, the caller owns the body; a cell never moves, so it is pinned.
         let result = catch_unwind(AssertUnwindSafe(|| unsafe { B::run(body, task) }));
-        let outcome = match result {
+        let mut outcome = match result {
             Ok(Poll::Pending) => return Self::pend(task),
             Ok(Poll::Ready(value)) => Ok(value),
-            Err(payload) if is_cancellation(&payload) => Err(Failure::Cancelled),
-            Err(payload) => {
-                // SAFETY: we run the task, so its cell is there.
-                let header = unsafe { task.header() };
-                // SAFETY: we run the task, so it is not DONE.
-                Err(Failure::Panicked(unsafe { Panicked::new(header, payload) }))
-            }
+            // SAFETY: we run the task, so it is not DONE.
+            Err(payload) => Err(unsafe { failure(task, payload) }),
         };
-        if B::STAYS {
+        if B::STAYS
             // SAFETY: T2, still ours.
-            unsafe { Self::drop_body(task) };
+            && let Failure::Panicked(panicked) = unsafe { Self::drop_body(task) }
+        {
+            match outcome {
+                Err(Failure::Cancelled) => outcome = Err(Failure::Panicked(panicked)),
+                // The handle has another outcome, and only one.
+                Ok(_) | Err(Failure::Panicked(_)) => panicked.deliver(),
+            }
         }
         // SAFETY: the body is gone.
         unsafe { Self::end(task, outcome) }
@@ -407,32 +440,34 @@ impl<B: Body> Cell<B> {
             Pause::Requeue => Ran::Requeue,
             Pause::Cancelled => {
                 // SAFETY: T2, `pause` left us the body.
-                unsafe { Self::abandon(task) }
+                unsafe { Self::abandon(task, Failure::Cancelled) }
             }
         }
     }
 
     /// # Safety
     /// As [`Vtable::abandon`]: the caller owns the body (T2).
-    unsafe fn abandon(task: RawTask) -> Ran {
-        // SAFETY: T2, the caller owns the body.
-        unsafe { Self::drop_body(task) };
+    unsafe fn abandon(task: RawTask, failure: Failure) -> Ran {
+        // SAFETY: T2, by the caller's promise.
+        let failure = match unsafe { Self::drop_body(task) } {
+            Failure::Cancelled => failure,
+            panicked @ Failure::Panicked(_) => panicked,
+        };
         // SAFETY: the body is gone.
-        unsafe { Self::end(task, Err(Failure::Cancelled)) }
+        unsafe { Self::end(task, Err(failure)) }
     }
 
+    /// Drops the body; says what came of a task that is cancelled by that.
+    ///
     /// # Safety
     /// The caller owns the body (T2) and gives it up.
-    unsafe fn drop_body(task: RawTask) {
+    unsafe fn drop_body(task: RawTask) -> Failure {
         // SAFETY: T2, the caller owns the body, and drops it once.
         let drop = || unsafe { Self::body(task).drop_in_place() };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(drop))
-            && !is_cancellation(&payload)
-        {
-            // SAFETY: not DONE yet, the task holds a unit (H3).
-            let header = unsafe { task.header() };
-            // SAFETY: as above.
-            unsafe { header.group() }.deliver(Fallout::of(header, payload));
+        match catch_unwind(AssertUnwindSafe(drop)) {
+            Ok(()) => Failure::Cancelled,
+            // SAFETY: not DONE yet.
+            Err(payload) => unsafe { failure(task, payload) },
         }
     }
 

@@ -138,6 +138,13 @@ impl Ledger {
         }
     }
 
+    /// Deals in nothing any more; what it held is lost.
+    #[cfg(not(loom))]
+    pub(crate) fn forget(&self) {
+        self.count.set(std::ptr::null());
+        self.units.set(0);
+    }
+
     /// Gives all units back; the ledger deals in nothing afterwards. Returns the count if that
     /// finished it, which is then the caller's to announce.
     #[must_use]

@@ -16,9 +16,11 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::task::Waker;
 
+use super::body::{Failure, NeverRan, Panicked};
 use super::context::{self, Frame};
 use super::group::Group;
 use super::state::{Start, State};
+use crate::base::process;
 use crate::base::shim::{AtomicPtr, Ordering, UnsafeCell};
 use crate::pool::Pool;
 use crate::queue::mailbox::Linked;
@@ -87,8 +89,8 @@ pub(crate) struct Vtable {
     pub(crate) begins: Begins,
     /// Polls or calls the body; the caller owns it (T2).
     pub(crate) run: unsafe fn(RawTask) -> Ran,
-    /// Drops the body unrun and finishes as cancelled; the caller owns it (T2).
-    pub(crate) abandon: unsafe fn(RawTask) -> Ran,
+    /// Drops the body unrun and finishes with that failure; the caller owns it (T2).
+    pub(crate) abandon: unsafe fn(RawTask, Failure) -> Ran,
     /// Moves the output into `*mut Result<T, Failure>`; the caller owns it (T5).
     pub(crate) take: unsafe fn(RawTask, *mut ()),
     /// Drops an output that nobody took, giving a panic to the group; the caller owns it (T5).
@@ -134,7 +136,7 @@ pub(crate) struct Header {
 const _: () = assert!(size_of::<Header>() <= 64);
 
 /// Where a task was spawned, and its name if it has one: a tagged pointer.
-pub(crate) struct Meta(usize);
+pub(crate) struct Meta(*const ());
 
 struct Named {
     site: &'static Location<'static>,
@@ -146,41 +148,45 @@ const NAMED: usize = 1;
 impl Meta {
     pub(crate) fn new(site: &'static Location<'static>, name: Option<Cow<'static, str>>) -> Self {
         match name {
-            None => Self(std::ptr::from_ref(site).expose_provenance()),
+            None => Self(std::ptr::from_ref(site).cast()),
             Some(name) => {
                 let named = Box::into_raw(Box::new(Named { site, name }));
-                Self(named.expose_provenance() | NAMED)
+                Self(named.map_addr(|address| address | NAMED).cast())
             }
         }
     }
 
+    fn is_named(&self) -> bool {
+        self.0.addr() & NAMED != 0
+    }
+
+    /// What `new` has boxed. The tag is set.
+    fn boxed(&self) -> *mut Named {
+        self.0.map_addr(|address| address & !NAMED).cast_mut().cast()
+    }
+
     fn named(&self) -> Option<&Named> {
-        if self.0 & NAMED == 0 {
+        if !self.is_named() {
             return None;
         }
-        let named: *const Named = std::ptr::with_exposed_provenance(self.0 & !NAMED);
         // SAFETY: `new` made it from a box that lives as long as this value.
-        Some(unsafe { &*named })
+        Some(unsafe { &*self.boxed() })
     }
 
     fn site(&self) -> &'static Location<'static> {
         match self.named() {
             Some(named) => named.site,
-            None => {
-                let site: *const Location<'static> = std::ptr::with_exposed_provenance(self.0);
-                // SAFETY: `new` made it from a `&'static Location`.
-                unsafe { &*site }
-            }
+            // SAFETY: `new` made it from a `&'static Location`.
+            None => unsafe { &*self.0.cast() },
         }
     }
 }
 
 impl Drop for Meta {
     fn drop(&mut self) {
-        if self.0 & NAMED != 0 {
-            let named: *mut Named = std::ptr::with_exposed_provenance_mut(self.0 & !NAMED);
+        if self.is_named() {
             // SAFETY: `new` made it from a box, and this value is dropped once.
-            drop(unsafe { Box::from_raw(named) });
+            drop(unsafe { Box::from_raw(self.boxed()) });
         }
     }
 }
@@ -293,6 +299,22 @@ impl RawTask {
         unsafe { self.0.as_ref() }
     }
 
+    /// Refuses to wait for a task that will not end here.
+    ///
+    /// # Safety
+    /// The cell is alive.
+    ///
+    /// # Panics
+    /// In a child that was forked from the process of the task's runtime.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) unsafe fn check_process(self) {
+        if process::was_forked() {
+            // SAFETY: a header is the start of a cell of the pool (H1), which is alive.
+            unsafe { Pool::process_of(self.0.cast()) }.check();
+        }
+    }
+
     /// Runs or drops the body that `start` gave the caller, as the group's member.
     ///
     /// # Safety
@@ -308,13 +330,33 @@ impl RawTask {
             // SAFETY: T2.
             Start::Run => unsafe { (header.vtable.run)(self) },
             // SAFETY: T2.
-            _ => unsafe { (header.vtable.abandon)(self) },
+            _ => unsafe { (header.vtable.abandon)(self, Failure::Cancelled) },
         };
         drop(frame);
         let Ran::Ended(group) = ran else { return ran };
         // SAFETY: the unit of the task that has ended.
         unsafe { Group::leave(group) };
         Ran::Settled
+    }
+
+    /// Drops the body that `start` gave the caller, because no thread could be started for it.
+    ///
+    /// # Safety
+    /// As for [`RawTask::execute`], and the task is no job.
+    pub(crate) unsafe fn refuse(self, why: NeverRan) {
+        // SAFETY: T2, the body is ours, so the task is not DONE and the cell is alive.
+        let header = unsafe { self.header() };
+        // SAFETY: X2, the task's unit keeps the group; it is given back after the frame.
+        let frame = unsafe { Frame::enter(header.group_ptr(), self.0.as_ptr(), u32::MAX) };
+        // SAFETY: not DONE.
+        let failure = Failure::Panicked(unsafe { Panicked::new(header, Box::new(why)) });
+        // SAFETY: T2.
+        let ran = unsafe { (header.vtable.abandon)(self, failure) };
+        drop(frame);
+        if let Ran::Ended(group) = ran {
+            // SAFETY: the unit of the task that has ended.
+            unsafe { Group::leave(group) };
+        }
     }
 
     /// Takes the entry of a task that has ended out of the world.

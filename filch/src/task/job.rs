@@ -32,10 +32,10 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
-use super::body::{Panicked, is_cancellation};
+use super::body::{self, Failure, Panicked};
 use super::context;
 use super::count::Count;
-use super::group::{Fallout, Group, guard_user_code};
+use super::group::{Group, guard_outside, guard_user_code};
 use super::header::{
     Begins, Birth, Header, Kind, Meta, Ran, RawTask, Released, TaskId, TreeVtable, Vtable,
 };
@@ -243,32 +243,23 @@ impl<F: FnOnce(&Job) + Send + 'static> JobCell<F> {
         let called = catch_unwind(AssertUnwindSafe(call));
         context::with(|cx| cx.purse.set(outer));
         if let Err(payload) = called {
-            let header = own.header();
-            if is_cancellation(&payload) {
-                own.trunk().fail(CANCELLED);
-            } else {
-                // SAFETY: we run the task, so it is not DONE.
-                let panicked = unsafe { Panicked::new(header, payload) };
-                own.trunk().keep(panicked);
-            }
+            // SAFETY: we run the task, so it is not DONE.
+            own.trunk().note(unsafe { body::failure(task, payload) });
         }
     }
 
     /// # Safety
     /// As [`Vtable::abandon`]: the caller owns the body (T2).
-    unsafe fn abandon(task: RawTask) -> Ran {
+    unsafe fn abandon(task: RawTask, _: Failure) -> Ran {
         // SAFETY: T2, the body is ours, and nobody reads it again.
         let drop = || unsafe { Self::body(task).drop_in_place() };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(drop))
-            && !is_cancellation(&payload)
-        {
-            // SAFETY: we own the body, so the cell is there.
-            let header = unsafe { task.header() };
-            // SAFETY: not DONE, the task holds a unit (H3).
-            unsafe { header.group() }.deliver(Fallout::of(header, payload));
-        }
+        let failure = match catch_unwind(AssertUnwindSafe(drop)) {
+            Ok(()) => Failure::Cancelled,
+            // SAFETY: we own the body, so the task is not DONE.
+            Err(payload) => unsafe { body::failure(task, payload) },
+        };
         // SAFETY: we own the body, so the cell is there.
-        unsafe { trunk(task) }.fail(CANCELLED);
+        unsafe { trunk(task) }.note(failure);
         // SAFETY: the body is gone.
         unsafe { end(task) }
     }
@@ -542,6 +533,14 @@ impl Trunk {
         exchange.is_ok()
     }
 
+    /// Notes how the closure failed.
+    fn note(&self, failure: Failure) {
+        match failure {
+            Failure::Cancelled => _ = self.fail(CANCELLED),
+            Failure::Panicked(panicked) => self.keep(panicked),
+        }
+    }
+
     /// Keeps a panic for whoever waits; a second one goes to the group.
     fn keep(&self, panicked: Box<Panicked>) {
         let panicked = Box::into_raw(panicked);
@@ -605,7 +604,7 @@ impl Trunk {
         while !waiter.is_null() {
             // SAFETY: `add_waiter` made it from a box, and the swap gave the list to us.
             let Waiter { next, waker } = *unsafe { Box::from_raw(waiter) };
-            guard_user_code(|| waker.wake());
+            guard_outside(|| waker.wake());
             waiter = next;
         }
     }

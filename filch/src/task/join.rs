@@ -18,7 +18,7 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 
-use super::body::{Failure, Outcome as Stored, unwind_with_the_group};
+use super::body::{Failure, NeverRan, Outcome as Stored, unwind_with_the_group};
 use super::budget;
 use super::group::guard_user_code;
 use super::header::{Header, RawTask, TaskId};
@@ -132,7 +132,8 @@ impl<T> JoinHandle<T> {
     /// Asks the task to end: a future is dropped at its next await, a job that has not started
     /// never starts. A job that runs, and a task that has ended, are not affected.
     ///
-    /// Returns at once; awaiting the outcome tells when the body is gone.
+    /// Returns at once; awaiting the outcome tells when the body is gone. If its destructor panics, that panic is
+    /// the outcome.
     ///
     /// ```
     /// let handle = filch::spawn(std::future::pending::<()>());
@@ -191,6 +192,8 @@ impl<T> JoinHandle<T> {
         if state.is_done() {
             return false;
         }
+        // SAFETY: J1, the reference keeps the cell alive.
+        unsafe { self.raw().check_process() };
         if state.has_waiter() {
             let same = header.waiter.with(|slot| {
                 // SAFETY: T6, while WAITER is set the slot is only read.
@@ -301,7 +304,8 @@ impl JoinError {
         self.id
     }
 
-    /// Whether the task was cancelled before it ended.
+    /// Whether the task was cancelled before it ended, or never taken: by a runtime that is closing, or one
+    /// that has no worker for it.
     ///
     /// ```
     /// let handle = filch::spawn(std::future::pending::<()>());
@@ -309,7 +313,7 @@ impl JoinError {
     /// assert!(filch::block_on(handle.outcome()).unwrap_err().is_cancelled());
     /// ```
     pub fn is_cancelled(&self) -> bool {
-        matches!(self.failure, Failure::Cancelled)
+        !self.is_panic()
     }
 
     /// Whether the task panicked.
@@ -319,7 +323,7 @@ impl JoinError {
     /// assert!(handle.wait_outcome().unwrap_err().is_panic());
     /// ```
     pub fn is_panic(&self) -> bool {
-        matches!(self.failure, Failure::Panicked(_))
+        matches!(self.failure, Failure::Panicked(_)) && self.never_ran().is_none()
     }
 
     /// The payload of the panic.
@@ -334,14 +338,27 @@ impl JoinError {
     /// If the task was cancelled instead.
     #[track_caller]
     pub fn into_panic(self) -> Box<dyn Any + Send + 'static> {
+        assert!(self.never_ran().is_none(), "{self}: it did not panic");
         match self.failure {
             Failure::Panicked(panicked) => panicked.fallout.payload,
             Failure::Cancelled => panic!("task {} was cancelled, it did not panic", self.id),
         }
     }
 
+    /// Why the task never ran, if that is so.
+    pub(crate) fn never_ran(&self) -> Option<&NeverRan> {
+        match &self.failure {
+            Failure::Panicked(panicked) => NeverRan::of(&panicked.fallout.payload),
+            Failure::Cancelled => None,
+        }
+    }
+
     /// Continues the panic of the task here; of a cancelled task, panics with a message.
     pub(crate) fn resume(self) -> ! {
+        if self.never_ran().is_some() {
+            unwind_with_the_group();
+            panic!("{self}");
+        }
         match self.failure {
             Failure::Panicked(panicked) => resume_unwind(panicked.fallout.payload),
             Failure::Cancelled => {
@@ -364,6 +381,18 @@ impl fmt::Display for JoinError {
             Failure::Cancelled => write!(f, "task {} was cancelled", self.id),
             Failure::Panicked(panicked) => {
                 let payload = &panicked.fallout.payload;
+                if let Some(NeverRan { errno, reason }) = NeverRan::of(payload) {
+                    let id = self.id;
+                    if errno.is_none() {
+                        return write!(f, "task {id} was refused: {reason}");
+                    }
+                    let (name, site) = (&panicked.fallout.name, panicked.fallout.site);
+                    let name = name.as_ref().map(|name| format!(" \"{name}\"")).unwrap_or_default();
+                    return write!(
+                        f,
+                        "no thread could be started for task {id}{name} spawned at {site}: {reason}"
+                    );
+                }
                 let text = payload
                     .downcast_ref::<&str>()
                     .copied()

@@ -13,6 +13,7 @@
 
 pub(crate) mod count;
 pub(crate) mod latch;
+pub(crate) mod owner;
 pub(crate) mod state;
 
 #[cfg(not(loom))]

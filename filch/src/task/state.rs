@@ -561,8 +561,10 @@ impl State {
         }
     }
 
+    /// Whether a waker is in the slot; a hint for others than the handle.
     pub(crate) fn has_waiter(&self) -> bool {
-        // ORDERING: Relaxed, only the handle changes WAITER before DONE, and the handle asks.
+        // ORDERING: Relaxed, only the handle changes WAITER before DONE, and knows. The walk of an abort (Z4 of
+        // `sched/shutdown`) looks again.
         self.0.load(Ordering::Relaxed) & WAITER != 0
     }
 

@@ -32,6 +32,9 @@ use crate::{runtime, spawn};
 /// });
 /// ```
 ///
+/// A sleep does not keep its runtime from ending. If it is polled after that, it goes on in the runtime that
+/// polls it, or in the default one if none does.
+///
 /// # Cancel safety
 /// A dropped sleep has no effect.
 pub fn sleep(duration: Duration) -> Sleep {

@@ -3,7 +3,7 @@
 //! U1. The future is polled first: what is complete is returned, however late (PITFALL: a result that
 //!     came with the timeout was thrown away).
 //! U2. The deadline counts only against a future that had a chance: not if others had spent the task's
-//!     budget before it was polled, because then it waits though it may be complete.
+//!     budget before it was polled. The timeout itself counts, so it is not polled then.
 
 use std::error::Error;
 use std::fmt;
@@ -130,22 +130,18 @@ impl<F: Future> Future for Timeout<F> {
     type Output = Result<F::Output, Elapsed>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let was_spent = budget::is_spent();
-        // SAFETY: the future is pinned with `self`; it leaves only by value, before that.
-        let future = unsafe { self.as_mut().map_unchecked_mut(|this| &mut this.future) };
-        // U1.
-        if let Poll::Ready(value) = future.poll(cx) {
-            return Poll::Ready(Ok(value));
-        }
-        // SAFETY: the sleep is pinned with `self`, and moved by nobody.
-        let sleep = unsafe { self.map_unchecked_mut(|this| &mut this.sleep) };
-        let elapsed = match was_spent {
-            // The future may be ready and was not let: this has the task polled again, with a budget (U2).
-            true => sleep.poll(cx),
+        budget::poll_counted(cx, |cx| {
+            // SAFETY: the future is pinned with `self`; it leaves only by value, before that.
+            let future = unsafe { self.as_mut().map_unchecked_mut(|this| &mut this.future) };
+            // U1.
+            if let Poll::Ready(value) = future.poll(cx) {
+                return Poll::Ready(Ok(value));
+            }
+            // SAFETY: the sleep is pinned with `self`, and moved by nobody.
+            let sleep = unsafe { self.map_unchecked_mut(|this| &mut this.sleep) };
             // A future that spends the task's budget cannot keep the deadline from coming.
-            false => sleep.poll_elapsed(cx),
-        };
-        elapsed.map(|()| Err(Elapsed(())))
+            sleep.poll_elapsed(cx).map(|()| Err(Elapsed(())))
+        })
     }
 }
 

@@ -31,12 +31,14 @@
 
 use std::marker::PhantomPinned;
 use std::mem::MaybeUninit;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 
 use super::wheel::{Inserted, Linked, NEVER, Node, Popped, Wheel};
+use crate::base::process::Process;
 use crate::base::shim::{
     AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, UnsafeCell,
 };
@@ -63,6 +65,7 @@ pub(crate) struct Timers {
     /// N7.
     len: AtomicUsize,
     wheel: Mutex<Shelf>,
+    process: Process,
 }
 
 /// What is under the lock.
@@ -117,6 +120,10 @@ unsafe impl Linked for Entry {
 unsafe impl Send for Entry {}
 // SAFETY: as above.
 unsafe impl Sync for Entry {}
+
+/// Wakers are called and dropped when all changes are made, so their panic leaves none half done.
+impl UnwindSafe for Entry {}
+impl RefUnwindSafe for Entry {}
 
 /// A timer: its owner's side.
 #[derive(Debug)]
@@ -189,7 +196,12 @@ impl Batch {
 impl Timers {
     pub(crate) fn new() -> Self {
         let shelf = Shelf { wheel: Wheel::new(), intake: Intake::Open };
-        Self { nearest: AtomicU64::new(NEVER), len: AtomicUsize::new(0), wheel: Mutex::new(shelf) }
+        Self {
+            nearest: AtomicU64::new(NEVER),
+            len: AtomicUsize::new(0),
+            wheel: Mutex::new(shelf),
+            process: Process::this(),
+        }
     }
 
     /// How many timers are in the wheel (N7).
@@ -364,6 +376,7 @@ impl Timer {
     }
 
     fn change_waker(self: Pin<&mut Self>, mut waker: Waker) -> Polled {
+        self.home().process.check();
         let shelf = self.home().lock();
         let state = self.entry.state();
         if state == LINKED {
@@ -440,7 +453,8 @@ impl Timer {
     }
 
     fn take_out(&mut self) -> Option<Waker> {
-        if self.entry.state() == LINKED {
+        // In a forked child a thread of the parent may have held the lock, and nobody looks at the wheel.
+        if self.entry.state() == LINKED && !self.home().process.is_parent() {
             let mut shelf = self.home().lock();
             if self.entry.state() == LINKED {
                 let entry = NonNull::from(&self.entry);

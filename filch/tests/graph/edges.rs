@@ -366,3 +366,23 @@ fn stopped_tells_a_cancel_before_the_run() {
     let error = g.runner().canceller(&canceller).try_run().map(drop).unwrap_err();
     assert_eq!((error.stopped(), error.skipped()), (Some(Stopped::Cancelled), &[a.id()][..]));
 }
+
+#[test]
+fn more_permits_than_a_number_holds_are_refused() {
+    let all = Semaphore::new(u32::MAX);
+    let mut g = Graph::new();
+    let node = g.node("greedy", || ());
+    g.limit(node, &all, u32::MAX);
+    let more = catch_unwind(AssertUnwindSafe(|| g.limit(node, &all, 2)));
+    let message = *more.expect_err("refused").downcast::<String>().expect("a message");
+    assert!(message.contains("asks for 4294967297 permits of 4294967295"), "{message}");
+    g.run();
+    assert_eq!(all.available(), u32::MAX as usize);
+}
+
+#[test]
+fn a_capacity_that_no_memory_holds_is_refused_with_the_numbers() {
+    let payload = catch_unwind(|| drop(Graph::with_capacity(usize::MAX, 1))).expect_err("refused");
+    let message = *payload.downcast::<String>().expect("a message");
+    assert_eq!(message, format!("no memory for a graph with {} nodes and 1 edges", usize::MAX));
+}

@@ -1,10 +1,13 @@
 //! Crews that grow with the load, whoever makes it and whatever the cores do.
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::time::Duration;
 
-use filch::{Builder, JoinHandle, Priority, Runtime, spawn_after};
+use filch::testkit::{Clock, ManualClock};
+use filch::{Builder, EventCore, JoinHandle, Priority, Runtime, spawn_after};
 
 use crate::support::{Books, Gate, receive, watched};
 
@@ -104,6 +107,41 @@ fn a_crew_grows_again_after_a_core_that_panicked() {
         runtime.post_compute(|| ()).unwrap();
         broken.set(false);
         runtime.post_compute(move || gate.open()).unwrap();
+        blocked.wait();
+    });
+}
+
+#[test]
+fn a_crew_whose_cores_always_panic_does_not_ask_for_one_at_every_post() {
+    watched(|| {
+        let (clock, asked) = (Arc::new(ManualClock::new()), Arc::new(AtomicUsize::new(0)));
+        let (broken, books) = (Broken::default(), Books::default());
+        let (is_broken, count) = (broken.0.clone(), asked.clone());
+        let core = move |_| {
+            if is_broken.load(Ordering::SeqCst) {
+                count.fetch_add(1, Ordering::SeqCst);
+                resume_unwind(Box::new("no core"));
+            }
+            Box::new(books.core()) as Box<dyn EventCore>
+        };
+        let builder = builder().clock(Clock::Manual(clock.clone())).event_core(core);
+        let runtime = builder.build().unwrap();
+        broken.set(true);
+        let gate = Gate::default();
+        let blocked = block(&runtime, &gate);
+        let asked_by_posts = || {
+            (0..100).for_each(|_| runtime.post_compute(|| ()).unwrap());
+            asked.swap(0, Ordering::SeqCst)
+        };
+        assert_eq!(asked_by_posts(), 3, "some are tried at once");
+        assert_eq!(asked_by_posts(), 0);
+        for wait in [8, 16, 32] {
+            clock.advance(Duration::from_millis(wait - 1));
+            assert_eq!(asked_by_posts(), 0, "not before {wait} ms");
+            clock.advance(Duration::from_millis(1));
+            assert_eq!(asked_by_posts(), 1, "after {wait} ms");
+        }
+        gate.open();
         blocked.wait();
     });
 }

@@ -1,10 +1,15 @@
 //! The life of a hive: registered, run by its caller, asked to stop, ended with all its tasks.
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::panic::resume_unwind;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
+use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use filch::{Builder, DetachError, NewWorker, Role, Shutdown, WorkerState, worker};
+use filch::testkit::FakeCore;
+use filch::{Builder, DetachError, EventCore, NewWorker, Role, Shutdown, WorkerState, worker};
 
 use crate::support::{Drops, Gate, receive, watched};
 
@@ -265,5 +270,171 @@ fn others_run_the_micro_tasks_while_the_main_worker_is_stuck() {
         });
         hive.run().unwrap();
         other.join().unwrap();
+    });
+}
+
+/// Panics when it is dropped, and so does its waker.
+struct Brittle(FakeCore);
+
+struct BrittleWaker(Waker);
+
+impl EventCore for Brittle {
+    fn poll(&mut self) -> usize {
+        self.0.poll()
+    }
+
+    fn park(&mut self, timeout: Option<Duration>) {
+        self.0.park(timeout);
+    }
+
+    fn waker(&self) -> Waker {
+        Waker::from(Arc::new(BrittleWaker(self.0.waker())))
+    }
+}
+
+impl Wake for BrittleWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.wake_by_ref();
+    }
+}
+
+impl Drop for Brittle {
+    fn drop(&mut self) {
+        resume_unwind(Box::new("the core"));
+    }
+}
+
+impl Drop for BrittleWaker {
+    fn drop(&mut self) {
+        resume_unwind(Box::new("its waker"));
+    }
+}
+
+fn brittle(compute: usize) -> Builder {
+    let builder = Builder::new().io_workers(1).compute_workers(compute);
+    builder.event_core(|_| Box::new(Brittle(FakeCore::new())))
+}
+
+#[test]
+fn a_core_that_panics_in_its_drop_does_not_cost_the_report() {
+    watched(|| {
+        let runtime = brittle(1).build().unwrap();
+        let stuck = runtime.spawn(std::future::pending::<()>()).id();
+        let report = runtime.shutdown(Shutdown::Abort);
+        assert_eq!(report.unfinished.iter().map(|task| task.id).collect::<Vec<_>>(), [stuck]);
+
+        let hive = brittle(1).hive().unwrap();
+        let (handle, stuck) = (hive.handle(), hive.spawn(std::future::pending::<()>()).id());
+        hive.post(move || handle.request_stop()).unwrap();
+        let report = hive.run().unwrap();
+        assert_eq!(report.unfinished.iter().map(|task| task.id).collect::<Vec<_>>(), [stuck]);
+
+        // Nobody has run it: no thread has ever had the core.
+        assert!(brittle(1).hive().unwrap().shutdown(Shutdown::Drain).unfinished.is_empty());
+    });
+}
+
+#[test]
+fn a_callback_of_a_pump_that_panics_in_its_drop_does_not_cost_the_report() {
+    struct Callback;
+    impl Drop for Callback {
+        fn drop(&mut self) {
+            resume_unwind(Box::new("the callback"));
+        }
+    }
+    watched(|| {
+        let hive = brittle(1).hive().unwrap();
+        let stuck = hive.spawn(std::future::pending::<()>()).id();
+        let callback = Callback;
+        let pump = hive.pump(move || _ = &callback).unwrap();
+        let report = pump.finish(Shutdown::Abort);
+        assert_eq!(report.unfinished.iter().map(|task| task.id).collect::<Vec<_>>(), [stuck]);
+    });
+}
+
+#[test]
+fn each_panic_of_a_hook_for_threads_reaches_the_hook_for_panics() {
+    watched(|| {
+        let (send, panics) = mpsc::channel();
+        let builder = Builder::new().io_workers(2).compute_workers(1);
+        let line = line!() + 1;
+        let builder = builder.on_thread_start(|_| resume_unwind(Box::new("start")));
+        let builder = builder.on_thread_stop(|_| resume_unwind(Box::new("stop"))).on_panic(
+            move |panic: filch::PanicInfo| {
+                let name = panic.name.clone().unwrap();
+                send.send((panic.message().to_owned(), name, panic.task, panic.spawned_at))
+                    .unwrap();
+            },
+        );
+        let runtime = builder.build().unwrap();
+        assert_eq!(runtime.spawn_fn(|| 7).wait(), 7, "they work all the same");
+        runtime.shutdown(Shutdown::Drain);
+        let mut panics: Vec<_> = panics.try_iter().collect();
+        panics.sort_by_key(|panic| panic.1.clone());
+        let said: Vec<_> = panics.iter().map(|panic| (&*panic.0, &*panic.1)).collect();
+        let expected = [
+            ("start", "on_thread_start of cpu-0"),
+            ("start", "on_thread_start of io-0"),
+            ("start", "on_thread_start of io-1"),
+            ("stop", "on_thread_stop of cpu-0"),
+            ("stop", "on_thread_stop of io-0"),
+            ("stop", "on_thread_stop of io-1"),
+        ];
+        assert_eq!(said, expected);
+        assert!(panics.iter().all(|panic| panic.2 == 0 && panic.3.file().ends_with("life.rs")));
+        assert_eq!(panics[0].3.line(), line);
+    });
+}
+
+const CHILD: &str = "FILCH_TEST_WAITS_FOR_NOBODY";
+
+/// Two threads wait for a hive, which is run once somebody has read that they do.
+fn wait_for_nobody() {
+    let hive = Builder::new().io_workers(1).hive().unwrap();
+    let (task, handle) = (hive.task().name("kept").spawn(async { 7 }), hive.handle());
+    let awaited = async { filch::spawn(async { 8 }).await };
+    let waiters = [
+        std::thread::Builder::new().name("waits".into()).spawn(move || task.wait()),
+        std::thread::Builder::new().name("blocks".into()).spawn(move || handle.block_on(awaited)),
+    ];
+    std::io::stdin().read_exact(&mut [0]).unwrap();
+    let stop = hive.handle();
+    let ending = std::thread::spawn(move || {
+        let values = waiters.map(|waiter| waiter.unwrap().join().unwrap());
+        stop.request_stop();
+        values
+    });
+    hive.run().unwrap();
+    assert_eq!(ending.join().unwrap(), [7, 8]);
+}
+
+#[test]
+fn whoever_waits_for_a_hive_that_nobody_runs_is_named_after_a_second_and_goes_on_waiting() {
+    if std::env::var_os(CHILD).is_some() {
+        return wait_for_nobody();
+    }
+    watched(|| {
+        const TEST: &str = "life::whoever_waits_for_a_hive_that_nobody_runs_is_named_after_a_second_and_goes_on_waiting";
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([TEST, "--exact", "--nocapture", "--test-threads=1"])
+            .env(CHILD, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let mut told: Vec<_> = lines.filter(|line| line.starts_with("filch: ")).take(2).collect();
+        told.sort();
+        let [blocks, waits] = &*told else { panic!("{told:?}") };
+        let hint = "but nobody runs its hive: call `Runtime::run` or `Runtime::pump`";
+        let begins = "filch: thread `blocks` has waited a second for a `block_on`, ";
+        assert!(blocks.starts_with(begins) && blocks.contains(hint), "{blocks}");
+        let begins = "filch: thread `waits` has waited a second for task ";
+        let spawned = "\"kept\" spawned at filch/tests/hive/life.rs:";
+        assert!(waits.starts_with(begins) && waits.contains(spawned), "{waits}");
+        assert!(waits.contains(hint), "{waits}");
+        child.stdin.take().unwrap().write_all(b"!").unwrap();
+        assert!(child.wait().unwrap().success());
     });
 }

@@ -1,5 +1,6 @@
 //! The hive: roles, posts, its life, event loops of others, crews that change.
 
+mod bounded;
 mod crews;
 mod edges;
 mod elastic;
@@ -7,6 +8,7 @@ mod guests;
 mod kit;
 mod life;
 mod loops;
+mod nesting;
 mod order;
 mod posting;
 mod pumps;

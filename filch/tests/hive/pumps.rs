@@ -449,3 +449,40 @@ fn a_worker_that_waits_for_a_post_is_replaced_though_no_frame_comes() {
         drop(pump);
     });
 }
+
+#[test]
+fn delayed_posts_that_were_made_before_a_pump_need_no_frame_of_it() {
+    watched(|| {
+        let hive = Builder::new().io_workers(2).compute_workers(1).hive().unwrap();
+        // Chance picks the wheel: of so many some would lie in that of the worker that is pumped.
+        let posts: Vec<_> = (0..64).map(|i| hive.post_delayed(MS, move || i).unwrap()).collect();
+        let pump = hive.pump(|| ()).unwrap();
+        assert_eq!(pump.handle().snapshot().workers[0].timers, 0);
+        assert_eq!(filch::wait_all(posts), (0..64).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn a_pump_knows_when_its_next_timer_is_due() {
+    watched(|| {
+        let clock = Arc::new(ManualClock::new());
+        let builder = Builder::new().io_workers(1).clock(Clock::Manual(clock.clone()));
+        let (mut pump, asked) = counted(builder.hive().unwrap());
+        assert_eq!(pump.next_deadline(), None);
+        let begin = clock.now();
+        let late = pump.handle().post_delayed(9 * MS, || ()).unwrap();
+        let soon = pump.handle().post_delayed(5 * MS, || ()).unwrap();
+        assert_eq!(pump.run(LONG), Pumped::Idle);
+        assert_eq!(pump.next_deadline(), Some(begin + 5 * MS));
+        let frames = asked.load(Ordering::SeqCst);
+        clock.advance(5 * MS);
+        assert!(asked.load(Ordering::SeqCst) > frames, "the callback is called, too");
+        assert_eq!(pump.run(LONG), Pumped::Idle);
+        assert!(soon.is_finished());
+        assert_eq!(pump.next_deadline(), Some(begin + 9 * MS));
+        clock.advance(4 * MS);
+        assert_eq!(pump.run(LONG), Pumped::Idle);
+        assert!(late.is_finished());
+        assert_eq!(pump.next_deadline(), None);
+    });
+}

@@ -2,9 +2,7 @@
 
 use std::net::Shutdown;
 
-use filch::io::{
-    AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, BufWriter, copy, copy_bidirectional,
-};
+use filch::io::{AsyncReadExt, AsyncWriteExt, BufReader, BufWriter, copy, copy_bidirectional};
 use filch::net::UnixStream;
 
 use crate::{on_each_backend, pair, pattern};

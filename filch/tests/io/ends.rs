@@ -1,13 +1,65 @@
-//! The end of a runtime, with operations in flight.
+//! The end of a runtime or a group, with operations in flight.
 
-use std::pin::pin;
+#![allow(
+    clippy::async_yields_async,
+    reason = "a test is about operations that leave the task that began them"
+)]
+
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
 use std::sync::mpsc;
+use std::time::Duration;
 
 use filch::Shutdown;
 use filch::net::{TcpListener, TcpStream};
 
 use crate::lanes::to_std;
 use crate::{begin, descriptors, eventually, on_each_backend, pair, pattern, poll_once};
+
+/// An operation that waits, with all that it needs; says whether it has failed.
+type Kept = Pin<Box<dyn Future<Output = bool> + Send>>;
+type Making = Pin<Box<dyn Future<Output = Kept> + Send>>;
+
+fn accepting() -> Making {
+    Box::pin(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Box::pin(async move { listener.accept().await.is_err() }) as Kept
+    })
+}
+
+fn reading() -> Making {
+    Box::pin(async {
+        let (client, server) = pair().await.unwrap();
+        Box::pin(async move {
+            let failed = server.read(vec![0; 8]).await.0.is_err();
+            drop(client);
+            failed
+        }) as Kept
+    })
+}
+
+fn receiving() -> Making {
+    Box::pin(async {
+        let (client, server) = pair().await.unwrap();
+        Box::pin(async move {
+            let failed = server.recv().await.is_err();
+            drop(client);
+            failed
+        }) as Kept
+    })
+}
+
+fn writing() -> Making {
+    Box::pin(async {
+        let (client, server) = pair().await.unwrap();
+        Box::pin(async move {
+            let failed = client.write_all(vec![0; 16 << 20]).await.0.is_err();
+            drop(server);
+            failed
+        }) as Kept
+    })
+}
 
 on_each_backend! {
     fn a_read_that_outlives_its_runtime_fails(on) {
@@ -31,6 +83,27 @@ on_each_backend! {
         drop(runtime);
         reader.join().unwrap();
         drop(client);
+    }
+
+    fn operations_that_are_kept_beside_the_end_fail_when_they_are_polled_again(on) {
+        for how in [Shutdown::Drain, Shutdown::DrainFor(Duration::ZERO), Shutdown::Abort] {
+            for make in [accepting, reading, receiving, writing] {
+                let runtime = on.runtime();
+                let [polled, dropped, forgotten] = [(); 3].map(|()| {
+                    runtime
+                        .spawn(async move {
+                            let mut kept = make().await;
+                            begin(Pin::new(&mut kept)).await;
+                            kept
+                        })
+                        .wait()
+                });
+                std::mem::forget(forgotten);
+                assert!(runtime.shutdown(how).unfinished.is_empty());
+                drop(dropped);
+                assert!(futures_lite::future::block_on(polled), "it has failed");
+            }
+        }
     }
 
     fn a_socket_may_be_dropped_after_its_runtime(on) {
@@ -77,7 +150,7 @@ on_each_backend! {
         let _alone = crate::alone();
         drop(on.runtime().block_on(pair()));
         let before = descriptors();
-        for how in [Shutdown::Abort, Shutdown::DrainFor(std::time::Duration::ZERO)] {
+        for how in [Shutdown::Abort, Shutdown::DrainFor(Duration::ZERO)] {
             let runtime = on.runtime();
             let (begun, has_begun) = mpsc::channel();
             for _ in 0..20 {
@@ -115,6 +188,39 @@ on_each_backend! {
         let (_peer, _) = listener.accept().unwrap();
         has_begun.recv().unwrap();
         runtime.shutdown(Shutdown::Abort);
+    }
+
+    fn a_group_whose_connection_fails_stops_accepting(on) {
+        let runtime = on.runtime();
+        let (server, clients) = runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let server = filch::group(async move |g: filch::Group<io::Error>| -> io::Result<()> {
+                loop {
+                    let (stream, _) = listener.accept().await?;
+                    drop(g.spawn(async move {
+                        match stream.recv().await? {
+                            Some(chunk) if &chunk[..] == b"bad" => Err(io::Error::other("bad request")),
+                            Some(chunk) => stream.write_all(chunk).await.0.map(drop),
+                            None => Ok(()),
+                        }
+                    }));
+                }
+            });
+            let clients = async {
+                let good = TcpStream::connect(address).await?;
+                good.write_all(b"good").await.0?;
+                assert_eq!(&good.recv().await?.unwrap()[..], b"good");
+                let idle = TcpStream::connect(address).await?;
+                let bad = TcpStream::connect(address).await?;
+                bad.write_all(b"bad").await.0?;
+                // Dropped with the rest, or reset with the listener.
+                Ok::<_, io::Error>(matches!(idle.recv().await, Ok(None) | Err(_)))
+            };
+            filch::join!(server, clients)
+        });
+        assert!(clients.unwrap());
+        assert_eq!(server.unwrap_err().to_string(), "bad request");
     }
 
     fn a_thousand_connections_come_and_go_while_it_ends(on) {

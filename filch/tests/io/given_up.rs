@@ -9,9 +9,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use filch::net::{TcpListener, TcpStream, UdpSocket};
+use filch::io::{AsyncRead, AsyncWrite};
+use filch::net::{TcpListener, TcpStream, UdpSocket, UnixStream};
 use filch::time::timeout;
 
+use crate::files::{Scratch, fifo, open};
 use crate::{begin, on_each_backend, pair, settle};
 
 /// What is left, up to the end.
@@ -256,6 +258,75 @@ on_each_backend! {
             let mut server = server;
             server.close().await.unwrap();
             server.close().await.unwrap();
+        });
+    }
+}
+
+/// Has many poll one object by `futures-io` and go, without a word.
+fn polled(mut poll: impl FnMut(&mut Context<'_>) -> bool) -> Vec<Arc<Idle>> {
+    let idlers: Vec<_> = (0..100).map(|_| Arc::new(Idle::default())).collect();
+    for idler in &idlers {
+        let waker = Waker::from(idler.clone());
+        assert!(!poll(&mut Context::from_waker(&waker)), "there is nothing");
+    }
+    idlers
+}
+
+fn kept_of(idlers: &[Arc<Idle>]) -> usize {
+    idlers.iter().filter(|idler| Arc::strong_count(idler) > 1).count()
+}
+
+on_each_backend! {
+    fn polls_of_a_stream_leave_the_last_waker_only(on) {
+        on.on_worker(async {
+            // Of a local pair, whose room changes with reads alone.
+            let (mut client, server) = UnixStream::pair().unwrap();
+            // Polls of the task itself, so that its budget is renewed.
+            while client.try_write(&[0; 10_000]).is_ok() {}
+            filch::yield_now().await;
+            let writers = polled(|cx| Pin::new(&mut client).poll_write(cx, &[0; 10]).is_ready());
+            assert!(kept_of(&writers) <= 2, "{} of 100 wakers are kept", kept_of(&writers));
+            filch::yield_now().await;
+            let readers = polled(|cx| {
+                Pin::new(&mut client).poll_read(cx, &mut [0; 10]).is_ready()
+            });
+            assert!(kept_of(&readers) <= 2, "{} of 100 wakers are kept", kept_of(&readers));
+            // The last of each is owed a wake.
+            server.write_all(b"x").await.0.unwrap();
+            while readers.last().unwrap().wakes.load(Relaxed) == 0 {
+                pause().await;
+            }
+            let mut buf = vec![0; 1 << 20];
+            while writers.last().unwrap().wakes.load(Relaxed) == 0 {
+                // Not a read that waits: all may have been read before the wake comes.
+                let _ = server.try_read(&mut buf);
+                pause().await;
+            }
+        });
+    }
+
+    fn polls_of_a_half_leave_the_last_waker_only(on) {
+        on.on_worker(async {
+            let (_client, server) = pair().await.unwrap();
+            let (mut reader, _writer) = server.into_split();
+            filch::yield_now().await;
+            let idlers = polled(|cx| Pin::new(&mut reader).poll_read(cx, &mut [0; 10]).is_ready());
+            assert!(kept_of(&idlers) <= 2, "{} of 100 wakers are kept", kept_of(&idlers));
+        });
+    }
+
+    fn polls_of_a_file_leave_the_last_waker_until_the_file_goes(on) {
+        on.on_worker(async {
+            let dir = Scratch::new();
+            let path = fifo(&dir);
+            let pipe = open(&path).await;
+            let mut polls = pipe.try_clone().await.unwrap();
+            filch::yield_now().await;
+            let idlers = polled(|cx| Pin::new(&mut polls).poll_read(cx, &mut [0; 10]).is_ready());
+            assert!(kept_of(&idlers) <= 2, "{} of 100 wakers are kept", kept_of(&idlers));
+            drop(polls);
+            assert!(kept_of(&idlers) <= 1, "{} of 100 wakers are kept", kept_of(&idlers));
+            drop(pipe);
         });
     }
 }

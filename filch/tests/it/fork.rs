@@ -94,24 +94,6 @@ fn both_halves_borrow_and_return() {
 }
 
 #[test]
-fn a_panic_of_the_first_half_drops_the_second_uncalled_or_waits_for_it() {
-    watched(|dog| {
-        for workers in [1, 2] {
-            dog.rig(workers).everywhere(|| {
-                let drops = Drops::default();
-                let token = drops.token();
-                let second = move || drop(token);
-                let result = catch_unwind(AssertUnwindSafe(|| {
-                    join(|| resume_unwind(Box::new("first")), second);
-                }));
-                assert_eq!(message(result), "first");
-                assert_eq!(drops.count(), 1, "the second half is gone when the panic goes on");
-            });
-        }
-    });
-}
-
-#[test]
 fn a_panic_of_a_stolen_half_continues_here_once_both_have_ended() {
     watched(|dog| {
         let runtime = dog.rig(2);
@@ -343,6 +325,8 @@ fn a_deep_list_of_joins_fits_the_stack() {
     }
     watched(|dog| {
         let runtime = dog.rig(2);
-        assert_eq!(runtime.block_on(runtime.spawn_fn(|| list(3000))), 3000);
+        // Where nothing is optimised, a level takes about 1.5 kB, and less than 200 bytes otherwise.
+        let depth = if cfg!(debug_assertions) { 1000 } else { 3000 };
+        assert_eq!(runtime.block_on(runtime.spawn_fn(move || list(depth))), depth);
     });
 }

@@ -69,7 +69,7 @@ fn first_error_cancels_the_rest_and_waits_for_them() {
 fn error_of_a_job_cancels_the_rest() {
     watched(|dog| {
         let runtime = dog.rig(2);
-        let drops = Drops::default();
+        let (drops, asked) = (Drops::default(), Gate::default());
         let result: Result<(), u8> = runtime.block_on(async {
             filch::group(async |g| {
                 let token = drops.token();
@@ -81,11 +81,14 @@ fn error_of_a_job_cancels_the_rest() {
                 let failed = g.spawn_fn(|| Err::<(), _>(3));
                 assert_eq!(failed.await, None);
                 assert!(g.is_cancelled());
+                asked.open();
                 Ok(())
             })
+            .finish_body()
             .await
         });
         assert_eq!((result, drops.count()), (Err(3), 1));
+        assert!(asked.is_open());
     });
 }
 
@@ -129,15 +132,19 @@ fn first_of_two_errors_is_the_result() {
 fn child_that_fails_is_reported_as_cancelled_by_its_handle() {
     watched(|dog| {
         let runtime = dog.rig(2);
+        let asked = Gate::default();
         let result: Result<(), &str> = runtime.block_on(async {
             filch::group(async |g| {
                 let child = g.spawn(async { Err::<(), _>("its error") });
                 assert!(child.outcome().await.unwrap_err().is_cancelled());
+                asked.open();
                 Ok(())
             })
+            .finish_body()
             .await
         });
         assert_eq!(result, Err("its error"));
+        assert!(asked.is_open());
     });
 }
 

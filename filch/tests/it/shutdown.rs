@@ -435,6 +435,10 @@ fn tasks_that_respawn_for_ever_do_not_prevent_the_end() {
             .wait();
         let report = end(runtime, how);
         assert!(report.unfinished.len() <= 14, "{report}");
+        if report.in_background {
+            // A worker got no time on the processor inside of a task, and the deadline came first.
+            eventually("the rest has ended", || alive.count() == 0);
+        }
         assert_eq!(alive.count(), 0);
         assert_no_thread_named("srs");
     }

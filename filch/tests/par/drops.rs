@@ -100,6 +100,16 @@ fn panicking_loops_drop_every_item_once() {
         |tokens, bad| tokens.reduce_with(|a, b| if checked_id(&b, bad) > 9 { a } else { b });
         |tokens, bad| tokens.flat_map_iter(|token| [checked(token, bad)]).collect::<LinkedList<_>>();
         |tokens, bad| tokens.flat_map(|token| Some(checked(token, bad))).collect::<LinkedList<_>>();
+        |tokens, bad| tokens.map(|token| checked(token, bad)).skip(bad + 1).collect::<Vec<_>>();
+        |tokens, bad| tokens.map(|token| checked(token, bad)).skip(bad / 2).rev().collect::<Vec<_>>();
+        |tokens, bad| {
+            let some = tokens.filter(|token| checked_id(token, bad) > 8);
+            some.find_any(|token| token.id > 200)
+        };
+        |tokens, bad| {
+            let last = |_, token| Some(checked(token, bad));
+            tokens.fold(|| None, last).find_first(|last| last.as_ref().is_some_and(|t| t.id > 100))
+        };
     };
     property((0..300usize, 0..320usize, partition()), |(len, bad, how)| {
         each_once(loops, len, bad, how);
@@ -109,6 +119,11 @@ fn panicking_loops_drop_every_item_once() {
 fn checked_id(token: &Token<'_>, bad: usize) -> usize {
     check(token, bad);
     token.id % 10
+}
+
+/// The step of a fold that keeps the last token, until the odd one comes.
+fn last_until(token: Token<'_>, odd: usize) -> Result<Option<Token<'_>>, Token<'_>> {
+    if token.id == odd { Err(token) } else { Ok(Some(token)) }
 }
 
 #[test]
@@ -130,6 +145,17 @@ fn loops_that_end_early_drop_every_item_once() {
         |tokens, odd| tokens.step_by(odd + 1).collect::<Vec<_>>();
         |tokens, odd| tokens.zip(0..odd).collect::<Vec<_>>();
         |tokens, odd| tokens.skip(1).rev().step_by(odd + 1).rev().chunks(2).collect::<Vec<_>>();
+        |tokens, odd| tokens.filter(|token| token.id % 3 == 0).find_any(|token| token.id > odd);
+        |tokens, odd| tokens.filter_map(|t| (t.id % 3 == 0).then_some(t)).find_last(|t| t.id < odd);
+        |tokens, odd| tokens.flat_map_iter(|t| (t.id >= odd).then_some(t)).find_first(|_| true);
+        |tokens, odd| {
+            let last = tokens.fold(|| None, |_, token| Some(token));
+            last.any(|token: Option<Token<'_>>| token.is_some_and(|token| token.id == odd))
+        };
+        |tokens, odd| {
+            let tried = tokens.try_fold(|| None, |_, token| last_until(token, odd));
+            tried.filter(|tried| tried.is_err()).collect::<Result<Vec<_>, _>>()
+        };
         |tokens, _odd| tokens;
         |tokens, _odd| tokens.max_by_key(|token| token.id % 10);
     };

@@ -1,9 +1,11 @@
 //! Parallel loops, compared with std's sequential ones.
 
 mod adaptors;
+mod as_std;
 mod consumers;
 mod drops;
 mod early;
+mod exits;
 mod pieces;
 mod places;
 mod slices;

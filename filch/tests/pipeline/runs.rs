@@ -367,10 +367,14 @@ fn scalable_pipeline_without_stages_drops_its_items() {
 
 #[test]
 fn lines_that_no_memory_holds_are_refused() {
-    for lines in [0, usize::MAX] {
-        let make = || _ = Pipeline::new(lines).items(0..1).for_each(drop);
-        assert!(std::panic::catch_unwind(make).is_err());
+    for lines in [0, (1 << 20) + 1, 1 << 40, usize::MAX] {
+        let payload = std::panic::catch_unwind(|| _ = Pipeline::new(lines)).expect_err("refused");
+        let message = payload.downcast_ref::<String>().cloned();
+        let message = message.or_else(|| payload.downcast_ref::<&str>().map(|&text| text.into()));
+        assert!(message.expect("a message").starts_with("a pipeline "), "{lines} lines");
     }
+    let most = std::panic::catch_unwind(|| Pipeline::new(1 << 20));
+    assert!(most.is_ok(), "what memory holds is not refused");
 }
 
 /// The source is asked again and again within one claim.

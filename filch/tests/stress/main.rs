@@ -10,8 +10,11 @@ use filch::{Builder, Shutdown};
 
 mod graphs;
 mod hive;
+mod kept;
+mod nesting;
 mod ops;
 mod storm;
+mod stragglers;
 
 use storm::{Lanes, Rng, Storm, TellSeed, seed, tasks};
 

@@ -242,3 +242,30 @@ fn watch_change_that_panics_poisons_nothing_and_tells_nobody() {
     sender.send(2).unwrap();
     assert_eq!(*receiver.borrow(), 2);
 }
+
+#[test]
+fn a_broadcast_keeps_as_many_messages_as_it_was_asked_for() {
+    for capacity in [1, 3, 5, 100] {
+        let (sender, mut receiver) = broadcast::channel(capacity);
+        for n in 0..capacity + 2 {
+            sender.send(n).unwrap();
+        }
+        assert_eq!(sender.len(), capacity);
+        assert_eq!(receiver.try_recv(), Err(broadcast::TryRecvError::Lagged(2)));
+        let kept: Vec<_> = std::iter::from_fn(|| receiver.try_recv().ok()).collect();
+        assert!(kept.into_iter().eq(2..capacity + 2), "capacity {capacity}");
+    }
+}
+
+#[test]
+fn a_capacity_that_no_memory_holds_is_refused() {
+    let most = usize::MAX / 8;
+    for capacity in [0, most + 1, usize::MAX] {
+        let bounded = std::panic::catch_unwind(|| drop(mpmc::bounded::<u8>(capacity)));
+        assert!(bounded.is_err(), "{capacity} messages");
+        let channel = std::panic::catch_unwind(|| drop(broadcast::channel::<u8>(capacity)));
+        assert!(channel.is_err(), "{capacity} messages");
+    }
+    assert_eq!(mpmc::bounded::<u8>(most).0.capacity(), Some(most));
+    assert!(broadcast::channel(most).0.send(1).is_ok());
+}

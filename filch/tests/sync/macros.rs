@@ -88,6 +88,100 @@ fn select_takes_patterns_that_look_through_references() {
 }
 
 #[test]
+fn select_takes_patterns_that_borrow_to_change() {
+    filch::block_on(async {
+        let length = filch::select! {
+            Some(ref mut text) = ready(Some(String::from("a"))) => {
+                text.push('b');
+                text.len()
+            }
+        };
+        assert_eq!(length, 2);
+        let mut numbers = vec![1];
+        let sum = filch::select! {
+            biased;
+            None::<u32> = ready(Some(1)) => 0,
+            (ref mut first, mut second) = ready((&mut numbers, 2)) => {
+                first.push(second);
+                second += first.len();
+                second
+            }
+        };
+        assert_eq!((sum, numbers), (4, vec![1, 2]));
+    });
+}
+
+#[test]
+fn select_keeps_temporaries_as_long_as_their_futures() {
+    filch::block_on(async {
+        let (sender, receiver) = mpmc::bounded(1);
+        sender.send(3).await.unwrap();
+        for enabled in [true, false] {
+            let value = filch::select! {
+                biased;
+                () = &mut pending() => 0,
+                value = &mut ready(1), if enabled => value,
+                value = &mut Box::pin(receiver.recv()) => value.unwrap(),
+            };
+            assert_eq!(value, if enabled { 1 } else { 3 });
+        }
+        filch::select! { () = &mut ready(()) => {} }
+        assert_eq!(filch::race!(&mut ready(1), &mut pending()), 1);
+        assert_eq!(filch::join!(&mut ready(1), &mut ready(2)), (1, 2));
+    });
+}
+
+#[test]
+fn select_of_an_else_alone_evaluates_it() {
+    filch::block_on(async {
+        assert_eq!(filch::select! { else => 7 }, 7);
+        let mut rounds = 0;
+        let value = loop {
+            filch::select! { biased; else => if rounds == 3 { break 8 } else { rounds += 1 } }
+        };
+        assert_eq!(value, 8);
+    });
+}
+
+#[test]
+fn join_of_nothing_is_ready() {
+    filch::block_on(async {
+        let () = filch::join!();
+        let () = filch::join!(biased;);
+        assert_eq!(filch::try_join!() as Result<(), u32>, Ok(()));
+        assert_eq!(filch::try_join!(biased;) as Result<(), u32>, Ok(()));
+    });
+}
+
+/// Ready at the third poll; notes each poll.
+async fn third(name: u32, polls: &std::cell::RefCell<Vec<u32>>) -> Result<u32, u32> {
+    let mut left = 3;
+    std::future::poll_fn(|cx| {
+        polls.borrow_mut().push(name);
+        left -= 1;
+        cx.waker().wake_by_ref();
+        if left == 0 { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+    Ok(name)
+}
+
+#[test]
+fn biased_join_polls_in_order_and_a_fair_one_in_turn() {
+    filch::block_on(async {
+        let polls = std::cell::RefCell::default();
+        let both = filch::join!(biased; third(1, &polls), third(2, &polls));
+        assert_eq!(both, (Ok(1), Ok(2)));
+        assert_eq!(polls.take(), [1, 2, 1, 2, 1, 2]);
+        let both = filch::try_join!(biased; third(1, &polls), third(2, &polls),);
+        assert_eq!(both, Ok((1, 2)));
+        assert_eq!(polls.take(), [1, 2, 1, 2, 1, 2]);
+        filch::join!(third(1, &polls), third(2, &polls)).0.unwrap();
+        assert_eq!(polls.take(), [1, 2, 2, 1, 1, 2]);
+    });
+}
+
+#[test]
 fn select_looks_at_all_conditions_before_it_makes_a_future() {
     filch::block_on(async {
         let (mut queue, log) = (vec![1, 2], std::cell::RefCell::new(Vec::new()));

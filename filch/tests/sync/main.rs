@@ -8,6 +8,7 @@ mod channels;
 mod locks;
 mod macros;
 mod model;
+mod ready;
 mod sims;
 mod streams;
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::assert_none;
 
 fn source(text: &str) -> Source {
     Source::new("filch/src/queue/ring.rs", text)
@@ -32,7 +33,7 @@ fn explained_unsafe_passes() {
         "// unsafe { }\nconst S: &str = \"unsafe { }\";",
     ];
     for text in good {
-        assert_eq!(safety(text), [], "{text}");
+        assert_none(safety(text), text);
     }
 }
 
@@ -71,16 +72,16 @@ fn explained_orderings_pass() {
         "fn f(x: Option<Step>) { if let Some(Release) = x {} }",
     ];
     for text in good {
-        assert_eq!(ordering(text), [], "{text}");
+        assert_none(ordering(text), text);
     }
 }
 
 #[test]
 fn one_comment_covers_a_run_in_its_block() {
     let six = "    a.load(Relaxed);\n".repeat(7);
-    assert_eq!(ordering(&format!("fn f() {{\n    // ORDERING: counts.\n{six}}}")), []);
+    assert_none(ordering(&format!("fn f() {{\n    // ORDERING: counts.\n{six}}}")), "");
     let deeper = "fn f() {\n    // ORDERING: x.\n    if c {\n        a.load(Acquire);\n    }\n}";
-    assert_eq!(ordering(deeper), []);
+    assert_none(ordering(deeper), "");
 }
 
 #[test]

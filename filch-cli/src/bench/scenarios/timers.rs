@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 /// Operations between two yields, so that no runtime takes the task for stuck.
 const CHUNK: usize = 1_000;
 
+/// Timeouts in one poll: fewer than the operations that a runtime lets a task complete in one.
+const IN_ONE_POLL: usize = 100;
+
 /// Far enough not to fire.
 const FAR: Duration = Duration::from_secs(30);
 
@@ -91,15 +94,15 @@ impl Future for SecondPoll {
 }
 
 fn timeout_cancel<P: TimerPeer>(load: Load) -> Vec<f64> {
-    let chunks = load.pick(2_000, 20);
+    let polls = load.pick(20_000, 200);
     let peer = started::<P>(load.threads);
     let countdown = Countdown::new(load.threads);
     let start = Instant::now();
     for _ in 0..load.threads {
         P::detach(P::spawn_remote(&peer.remote(), async move {
-            for _ in 0..chunks {
+            for _ in 0..polls {
                 poll_fn(|cx| {
-                    (0..CHUNK).for_each(|_| make_and_drop::<P>(cx));
+                    (0..IN_ONE_POLL).for_each(|_| make_and_drop::<P>(cx));
                     Poll::Ready(())
                 })
                 .await;
@@ -109,7 +112,7 @@ fn timeout_cancel<P: TimerPeer>(load: Load) -> Vec<f64> {
         }));
     }
     countdown.wait();
-    per_op(start.elapsed(), load.threads * chunks * CHUNK)
+    per_op(start.elapsed(), load.threads * polls * IN_ONE_POLL)
 }
 
 fn make_and_drop<P: TimerPeer>(cx: &mut Context<'_>) {

@@ -229,3 +229,13 @@ fn this_machine_has_a_cpu() {
     assert!(machine.cores(Within::Mask) >= 1);
     assert!(!machine.mask.is_empty());
 }
+
+#[test]
+fn a_cpu_is_missing_if_the_kernel_lists_others() {
+    let tree = Tree::new("present").with("sys/devices/system/cpu/present", "0-3,8\n");
+    let machine = Machine::read(&tree.0, vec![0, 1]);
+    assert_eq!(machine.missing(&[0, 3, 8]), None, "also those outside of the mask are there");
+    assert_eq!(machine.missing(&[0, 5, 9]), Some((5, "0-3,8")));
+    let untold = Machine::read(Path::new("/nonexistent"), vec![0]);
+    assert_eq!(untold.missing(&[99]), None);
+}

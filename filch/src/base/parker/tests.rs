@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::{Bed, Gate, Parker, Unparked, condvar::CondvarGate};
+use crate::base::repeated;
 use crate::base::shim::{AtomicU32, AtomicUsize, Ordering};
 
 /// Fails the test when the kernel would be entered.
@@ -91,8 +92,8 @@ fn ping_pong<G: Gate + Send + Sync + 'static>(rounds: usize) {
 
 #[test]
 fn two_threads_that_hand_a_token_back_and_forth_never_hang() {
-    ping_pong::<super::SystemGate>(5_000);
-    ping_pong::<CondvarGate>(5_000);
+    ping_pong::<super::SystemGate>(repeated(5_000));
+    ping_pong::<CondvarGate>(repeated(5_000));
 }
 
 #[test]

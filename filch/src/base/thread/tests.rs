@@ -1,14 +1,6 @@
-use std::{io, thread};
+use std::io;
 
-use super::{
-    Level, Slice, apply_level, apply_slice, current_affinity, displace_nobody, lend_slice,
-    name_with_suffix, set_affinity,
-};
-
-/// Levels and affinity stick to a thread, so each test spends one of its own.
-fn on_a_fresh_thread<R: Send>(f: impl FnOnce() -> R + Send) -> R {
-    thread::scope(|s| s.spawn(f).join().expect("the test thread panicked"))
-}
+use super::{Level, apply_level, name_with_suffix, set_affinity};
 
 #[test]
 fn normal_level_changes_nothing_and_succeeds() {
@@ -29,9 +21,17 @@ fn long_prefix_is_cut_and_the_suffix_survives() {
     assert_eq!(name_with_suffix("x", "a-suffix-of-twenty-b"), "a-suffix-of-twenty-b");
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 mod linux {
+    use std::thread;
+
+    use super::super::{Slice, apply_slice, current_affinity, displace_nobody, lend_slice};
     use super::*;
+
+    /// Levels and affinity stick to a thread, so each test spends one of its own.
+    fn on_a_fresh_thread<R: Send>(f: impl FnOnce() -> R + Send) -> R {
+        thread::scope(|s| s.spawn(f).join().expect("the test thread panicked"))
+    }
 
     fn nice() -> i32 {
         super::super::os::nice().expect("getpriority")

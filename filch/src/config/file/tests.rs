@@ -3,7 +3,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{Chosen, Config, File};
-use crate::config::{Affinity, IoBackend, Level};
+use crate::config::{Affinity, IoBackend, Level, UnhandledPanic};
 
 fn file(text: &str) -> File {
     text.parse().expect("a well-formed file")
@@ -34,6 +34,7 @@ proptest! {
         config.io_backend =
             [IoBackend::Auto, IoBackend::Uring, IoBackend::UringPlain, IoBackend::Epoll][kind];
         config.caller_works = kind == 2;
+        config.unhandled_panic = [UnhandledPanic::Propagate, UnhandledPanic::Report][kind % 2];
         prop_assert_eq!(config.to_string().parse(), Ok(config));
     }
 }

@@ -3,6 +3,8 @@
 //! L1. It keeps memory, descriptor and turn until the last completion (T3 of `transfer`), or until the file
 //!     was ready for all of it (T5).
 //! L2. What went wrong is told before the next one may ask.
+//! L3. A write that always ends by itself (D8 of `handle`) does so although no driver takes it any more, or the thread that
+//!     was to make the call ends: then it is made here, by a call that may block for a moment.
 
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -11,7 +13,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use super::{Extent, Ready, Spot, poll_watched};
 use crate::base::shim::Mutex;
 use crate::fs::area::{Area, ReadOne, Way, WriteOne};
-use crate::fs::handle::{Handle, Position, Turn};
+use crate::fs::handle::{Handle, Position, Turn, Units};
 use crate::io::files::HERE;
 use crate::io::readiness::Direction;
 use crate::io::request::Request;
@@ -67,6 +69,15 @@ impl<A: Area> Late for Unread<A> {
     }
 }
 
+/// How a write that nobody waits for goes on.
+enum Onward {
+    /// By another request.
+    Again,
+    /// It was cut short by the end of the runtime: by a call, here (L3).
+    Here,
+    Ended(io::Result<()>),
+}
+
 /// A write that nobody waits for (T3). Holds the turn, if it has it.
 pub(super) struct Leftover<A: Area> {
     pub(super) handle: Arc<Handle>,
@@ -75,12 +86,17 @@ pub(super) struct Leftover<A: Area> {
     pub(super) spot: Spot,
     pub(super) extent: Extent,
     pub(super) tells: Tells,
+    /// Given back last, when everything has been told (D8 of `handle`).
+    pub(super) _units: Units,
 }
+
+/// A write that could not go on, and why.
+type Refused<A> = (io::Error, Box<Leftover<A>>);
 
 impl<A: Area> Leftover<A> {
     /// # Errors
     /// If the runtime has ended. What the kernel says is told later.
-    pub(super) fn go_on(self: Box<Self>) -> io::Result<()> {
+    fn go_on(self: Box<Self>) -> Result<(), Refused<A>> {
         if self.handle.watch.is_some() {
             Arc::new(Pusher(Mutex::new(Some(self)))).push();
             return Ok(());
@@ -89,12 +105,54 @@ impl<A: Area> Leftover<A> {
     }
 
     /// Leaves the rest to the kernel.
-    fn fly(mut self: Box<Self>) -> io::Result<()> {
-        let handle = self.handle.clone();
-        let offset = self.spot.offset(&handle, A::WAY, self.done)?;
-        let request = Request::File(self.area.request(handle.raw(), self.done, offset));
+    fn fly(mut self: Box<Self>) -> Result<(), Refused<A>> {
+        // Not the handle: once begun, the write may end elsewhere, and the last holder is to be it (D8).
+        let engine = self.handle.engine.clone();
+        let offset = match self.spot.offset(&self.handle, A::WAY, self.done) {
+            Ok(offset) => offset,
+            Err(error) => return Err((error, self)),
+        };
+        let request = self.area.request(self.handle.raw(), self.done, offset);
+        // SAFETY: M1 of `area`.
+        let request = Request::File(unsafe { self.handle.take_ready(request) });
         // SAFETY: M1 of `area`, the leftover keeps what the request points to.
-        unsafe { handle.engine.start_orphan(&request, self) }.map_err(|_| ended())
+        unsafe { engine.start_orphan(&request, self) }.map_err(|this| (ended(), this))
+    }
+
+    /// Goes on with a write that has been answered (L3).
+    pub(super) fn go_on_anywhere(self: Box<Self>) {
+        if let Err((error, this)) = self.go_on() {
+            this.end_here(error);
+        }
+    }
+
+    /// No driver takes it: what can be written here is (L3).
+    fn end_here(mut self, error: io::Error) {
+        let result = if self.handle.writes_end() { self.write_here() } else { Err(error) };
+        self.end(result);
+    }
+
+    /// Writes the rest by calls.
+    fn write_here(&mut self) -> io::Result<()> {
+        loop {
+            let offset = self.spot.offset(&self.handle, A::WAY, self.done)?;
+            let request = self.area.request(self.handle.raw(), self.done, offset);
+            // SAFETY: M1 of `area`, which is borrowed during the call.
+            let result = unsafe { request.call() };
+            match self.advance(Completion { result, flags: 0 }) {
+                Onward::Again if result != CANCELED => {}
+                Onward::Again | Onward::Here => return Err(io::Error::from_raw_os_error(-result)),
+                Onward::Ended(result) => return result,
+            }
+        }
+    }
+
+    /// Says how it has ended, and lets the next one come (L2).
+    fn end(self, result: io::Result<()>) {
+        if let (Tells::Next, Err(error)) = (self.tells, result) {
+            let offset = self.spot.offset(&self.handle, A::WAY, self.done).unwrap_or(HERE);
+            self.handle.lose(error, offset, self.area.len() - self.done);
+        }
     }
 }
 
@@ -104,41 +162,33 @@ fn ended() -> io::Error {
 }
 
 impl<A: Area> Leftover<A> {
-    /// Takes an answer of the kernel into account; how it has ended, if it has.
-    fn advance(&mut self, completion: Completion) -> Option<io::Result<()>> {
+    /// Takes an answer of the kernel into account.
+    fn advance(&mut self, completion: Completion) -> Onward {
         match completion.to_io() {
             Ok(count) => {
                 self.done += count as usize;
                 let rest = self.extent == Extent::All && self.done < self.area.len();
                 match count {
-                    _ if !rest => Some(Ok(())),
-                    0 => Some(Err(io::ErrorKind::WriteZero.into())),
-                    _ => None,
+                    _ if !rest => Onward::Ended(Ok(())),
+                    0 => Onward::Ended(Err(io::ErrorKind::WriteZero.into())),
+                    _ => Onward::Again,
                 }
             }
             // The thread that had submitted it ended; or the runtime did, and refuses it next.
-            Err(_) if completion.result == CANCELED && self.handle.moves() => None,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => None,
-            Err(error) => Some(Err(error)),
-        }
-    }
-}
-
-impl Tells {
-    /// Says how something has ended, if it was not well.
-    fn tell(self, handle: &Handle, result: io::Result<()>) {
-        if let (Self::Next, Err(error)) = (self, result) {
-            handle.late().write = Some(error);
+            Err(_) if completion.result == CANCELED && self.handle.moves() => Onward::Again,
+            Err(_) if completion.result == CANCELED => Onward::Here,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Onward::Again,
+            Err(error) => Onward::Ended(Err(error)),
         }
     }
 }
 
 impl<A: Area> Late for Leftover<A> {
     fn finish(mut self: Box<Self>, completion: Completion) {
-        let (handle, tells) = (self.handle.clone(), self.tells);
         match self.advance(completion) {
-            None => tells.tell(&handle, self.go_on()),
-            Some(result) => tells.tell(&handle, result),
+            Onward::Again => self.go_on_anywhere(),
+            Onward::Here => self.end_here(ended()),
+            Onward::Ended(result) => self.end(result),
         }
     }
 }
@@ -151,17 +201,17 @@ impl<A: Area> Pusher<A> {
         let waker = Waker::from(self.clone());
         let cx = Context::from_waker(&waker);
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = loop {
+        let onward = loop {
             let Some(leftover) = &mut *slot else { return };
             match leftover.poll_watched(&cx) {
                 // The waker keeps it.
                 Poll::Pending => return,
-                Poll::Ready(Err(error)) => break Some(Err(error)),
-                Poll::Ready(Ok(Ready::ForCall)) => break None,
+                Poll::Ready(Err(error)) => break Onward::Ended(Err(error)),
+                Poll::Ready(Ok(Ready::ForCall)) => break Onward::Again,
                 Poll::Ready(Ok(Ready::Answered(result))) => {
-                    let ended = leftover.advance(Completion { result, flags: 0 });
-                    if ended.is_some() {
-                        break ended;
+                    match leftover.advance(Completion { result, flags: 0 }) {
+                        Onward::Again => {}
+                        onward => break onward,
                     }
                 }
             }
@@ -169,14 +219,14 @@ impl<A: Area> Pusher<A> {
         let leftover = slot.take().expect("nobody else takes it");
         // Whom its end wakes is woken without the lock.
         drop(slot);
-        let (handle, tells) = (leftover.handle.clone(), leftover.tells);
-        match ended {
-            None => tells.tell(&handle, leftover.fly()),
-            // Told before it is dropped: then the next one may ask.
-            Some(result) => {
-                tells.tell(&handle, result);
-                drop(leftover);
+        match onward {
+            Onward::Again => {
+                if let Err((error, leftover)) = leftover.fly() {
+                    leftover.end(Err(error));
+                }
             }
+            Onward::Here => leftover.end(Err(ended())),
+            Onward::Ended(result) => leftover.end(result),
         }
     }
 }
@@ -221,8 +271,9 @@ pub(in crate::fs) fn launch_write(
     handle.abandoned.add();
     let spot = Spot { start: turn.cursor(), turn: Some(turn) };
     let (handle, area) = (handle.clone(), WriteOne(bytes));
-    let (extent, tells) = (Extent::All, Tells::Next);
-    Box::new(Leftover { handle, area, done: 0, spot, extent, tells }).go_on()
+    let (extent, tells, _units) = (Extent::All, Tells::Next, handle.units());
+    let leftover = Leftover { handle, area, done: 0, spot, extent, tells, _units };
+    Box::new(leftover).go_on().map_err(|(error, _)| error)
 }
 
 /// Starts to read from what cannot seek, and leaves that to itself (B4 of `poll`).

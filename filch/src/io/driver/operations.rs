@@ -76,14 +76,14 @@ impl Driver {
     ///
     /// # Safety
     /// What the request points to is kept by `late`.
-    pub(crate) unsafe fn start_orphan(
+    pub(crate) unsafe fn start_orphan<L: Late + 'static>(
         self: &Arc<Self>,
         caller: Caller,
         kind: Kind,
         request: &Request,
         performer: Performer,
-        late: Box<dyn Late>,
-    ) -> Result<Key, Box<dyn Late>> {
+        late: Box<L>,
+    ) -> Result<Key, Box<L>> {
         let mut late = Some(late);
         let begun = self.begin(caller, kind, |state| {
             let key = state.slots.insert_orphan(late.take().expect("begun once"));

@@ -29,7 +29,7 @@ mod script;
 
 use std::os::fd::RawFd;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub(crate) use self::network::Network;
 use self::network::{Outcome, Watch};
@@ -121,16 +121,6 @@ fn what(request: &Request) -> &'static str {
     }
 }
 
-/// A time as requests point to it.
-///
-/// # Safety
-/// `time` may be read.
-unsafe fn duration(time: *const libc::timespec) -> Duration {
-    // SAFETY: by the caller's promise.
-    let libc::timespec { tv_sec, tv_nsec } = unsafe { time.read() };
-    Duration::new(tv_sec.unsigned_abs(), tv_nsec.unsigned_abs() as u32)
-}
-
 impl Fake {
     pub(super) fn open(bell: Weak<Driver>) -> std::io::Result<Self> {
         let text = "a simulated runtime drives I/O inside of its simulation only";
@@ -141,11 +131,7 @@ impl Fake {
     /// Takes a request, whose pointers are valid until it is told (O1 of `slots`).
     pub(super) fn start(&mut self, request: &Request, key: Key) {
         let mut state = self.network.lock();
-        let wait = match *request {
-            // SAFETY: R1 of `request`.
-            Request::Pause { time } => unsafe { duration(time) },
-            _ => state.dice.delay(),
-        };
+        let wait = state.dice.delay();
         let (operation, at) = (state.number(), sim::now().checked_add(wait));
         drop(state);
         let watch = Watch { bell: self.bell.clone(), operation, what: what(request) };
@@ -296,9 +282,7 @@ impl Flight {
         network: &Network,
         buffers: Option<&mut Buffers>,
     ) -> Result<Completion, Option<Instant>> {
-        let done = |result| Ok(Completion { result, flags: 0 });
         match self.request {
-            Request::Pause { .. } => done(-libc::ETIME),
             Request::AcceptMany { fd } => self.accept(network, fd),
             Request::RecvMany { fd } => {
                 let buffers = buffers.expect("made before a stream is started");

@@ -13,6 +13,7 @@ use crate::io::waiters::{Waiter, Waits};
 use crate::io::{Chunk, sys};
 use crate::net::socket::uninit;
 use crate::net::when::{at_once, once, when};
+use crate::task::budget::{counted, proceed};
 
 impl ReadSide {
     /// What stash and stream have, as far as `take` takes it; nothing if there is neither.
@@ -26,7 +27,7 @@ impl ReadSide {
                 Found::Bytes(result) => Some(result),
             })
         };
-        Waits::at(self).until(poll).await
+        counted(Waits::at(self).until(poll)).await
     }
 
     /// What a call has that is made when there is something to read; nothing if others come first: stash, stream,
@@ -114,6 +115,7 @@ impl ReadSide {
         into: &mut [IoSliceMut<'_>],
     ) -> io::Result<usize> {
         if into.iter().all(|buf| buf.is_empty()) {
+            proceed().await;
             return Ok(0);
         }
         loop {

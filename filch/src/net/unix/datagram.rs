@@ -18,6 +18,7 @@ use crate::net::backoff::Backoff;
 use crate::net::calls::pair;
 use crate::net::datagram::{self, Taking, datagrams};
 use crate::net::engine_here;
+use crate::task::budget;
 
 /// A socket for datagrams within a host. They arrive, each once and in order.
 ///
@@ -153,7 +154,7 @@ impl UnixDatagram {
         loop {
             match datagram::try_send_to(&self.0, buf, to) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    backoff.pause(self.0.engine()).await;
+                    backoff.pause().await;
                 }
                 result => return result,
             }
@@ -180,6 +181,7 @@ impl UnixDatagram {
     /// # Cancel safety
     /// A dropped send has sent nothing.
     pub async fn send_to(&self, buf: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
+        budget::proceed().await;
         self.send_to_system(buf, &SockAddr::unix(path)?).await
     }
 
@@ -188,6 +190,7 @@ impl UnixDatagram {
     /// # Errors
     /// As [`UnixDatagram::send_to`].
     pub async fn send_to_addr(&self, buf: &[u8], address: &SocketAddr) -> io::Result<usize> {
+        budget::proceed().await;
         self.send_to_system(buf, &names::to_system(address)?).await
     }
 

@@ -14,6 +14,7 @@ use crate::net::connect::connect_here;
 use crate::net::engine_here;
 use crate::net::socket::Socket;
 use crate::net::stream::{reads, whole, writes};
+use crate::task::budget;
 
 /// A connection within a host.
 ///
@@ -48,7 +49,7 @@ impl UnixStream {
     /// # Errors
     /// If nobody listens there, or the system refuses.
     pub async fn connect(path: impl AsRef<Path>) -> io::Result<Self> {
-        Self::connect_system(SockAddr::unix(path)?).await
+        Self::connect_system(SockAddr::unix(path)).await
     }
 
     /// Connects to a listener at an address.
@@ -56,10 +57,12 @@ impl UnixStream {
     /// # Errors
     /// As [`UnixStream::connect`].
     pub async fn connect_addr(address: &SocketAddr) -> io::Result<Self> {
-        Self::connect_system(names::to_system(address)?).await
+        Self::connect_system(names::to_system(address)).await
     }
 
-    async fn connect_system(address: SockAddr) -> io::Result<Self> {
+    async fn connect_system(address: io::Result<SockAddr>) -> io::Result<Self> {
+        budget::proceed().await;
+        let address = address?;
         let socket = Socket::new(&engine_here(), Domain::UNIX, Type::STREAM, None)?;
         connect_here(&socket, &address).await?;
         Ok(Self(socket))

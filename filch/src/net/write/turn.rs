@@ -5,7 +5,7 @@
 
 use std::io::{self, IoSlice};
 use std::net::Shutdown;
-use std::task::{Context, Poll, ready};
+use std::task::{Poll, ready};
 
 use super::{Extent, FREE, HELD, WriteSide, request};
 use crate::base::shim::Ordering;
@@ -13,6 +13,7 @@ use crate::io::readiness::Direction;
 use crate::io::request::Request;
 use crate::io::slots::Completion;
 use crate::io::sys;
+use crate::io::waiters::Waiter;
 use crate::io::waiters::Waits;
 use crate::net::calls::Calls;
 use crate::net::when::{once, when};
@@ -65,13 +66,13 @@ impl WriteSide {
     /// As `write_vectored`, for `futures-io`.
     pub(in crate::net) fn poll_write_vectored(
         &self,
-        cx: &Context<'_>,
+        who: Waiter<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let msg = header(bufs);
         let request = Request::SendMsg { fd: self.descriptor.raw(), msg: &raw const msg, flags: 0 };
         // SAFETY: header and bytes live during the call.
-        unsafe { self.poll_request(cx, &request) }
+        unsafe { self.poll_request(who, &request) }
     }
 
     /// Writes what fits now, if nobody else writes.
@@ -94,8 +95,8 @@ impl WriteSide {
     }
 
     /// Shuts the direction after what was begun has gone out.
-    pub(in crate::net) fn poll_shut(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_take(cx.into()));
+    pub(in crate::net) fn poll_shut(&self, who: Waiter<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_take(who));
         let _turn = Turn(self);
         Poll::Ready(match self.shut() {
             // There is nothing left to shut: the other side has reset it.

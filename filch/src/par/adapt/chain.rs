@@ -78,6 +78,7 @@ pub struct ChainProducer<A, B> {
 impl<A: Producer, B: Producer<Item = A::Item>> Producer for ChainProducer<A, B> {
     type Item = A::Item;
     type IntoIter = ChainIter<A::IntoIter, B::IntoIter>;
+    const SEEN: bool = A::SEEN || B::SEEN;
 
     fn into_iter(self) -> Self::IntoIter {
         ChainIter { a: self.a.map(A::into_iter), b: self.b.map(B::into_iter) }

@@ -39,6 +39,7 @@ pub struct ChunkProducer<P> {
 impl<P: Producer> Producer for ChunkProducer<P> {
     type Item = Vec<P::Item>;
     type IntoIter = ChunkIter<P::IntoIter>;
+    const SEEN: bool = P::SEEN;
 
     fn into_iter(self) -> Self::IntoIter {
         ChunkIter { items: self.base.into_iter(), size: self.size }

@@ -104,6 +104,7 @@ where
     C: Consumer<ItemOf<O, T>>,
 {
     type Result = C::Result;
+    const FILLED_BY_OTHERS: bool = C::Folder::FILLED_BY_OTHERS;
 
     fn consume(mut self, item: T) -> Self {
         let after = self.op.unfold(item).into_par_iter().drive(self.next.split_off());

@@ -124,7 +124,12 @@ impl<T, V, K, F: Step<T, V, K>> Pass<T> for FoldRun<'_, ControlFlow<F::Break, V>
     fn pass<G: Folder<F::Out>>(&mut self, mut items: impl Iterator<Item = T>, next: G) -> G {
         self.value = match self.value.take() {
             Some(ControlFlow::Continue(value)) => {
-                Some(items.try_fold(value, |value, item| self.f.step(value, item)))
+                let end = items.try_fold(value, |value, item| match self.f.step(value, item) {
+                    // A2 of `stage`: the item stays here, so nobody else asks.
+                    ControlFlow::Continue(value) if !next.full() => Ok(value),
+                    end => Err(end),
+                });
+                Some(end.map_or_else(|end| end, ControlFlow::Continue))
             }
             broken => broken,
         };

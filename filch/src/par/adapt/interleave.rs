@@ -65,6 +65,7 @@ pub struct InterleaveProducer<A, B> {
 impl<A: Producer, B: Producer<Item = A::Item>> Producer for InterleaveProducer<A, B> {
     type Item = A::Item;
     type IntoIter = InterleaveIter<A::IntoIter, B::IntoIter>;
+    const SEEN: bool = A::SEEN || B::SEEN;
 
     fn into_iter(self) -> Self::IntoIter {
         InterleaveIter { a: self.a.into_iter(), b: self.b.into_iter(), next: self.next }

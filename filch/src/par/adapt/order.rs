@@ -43,6 +43,7 @@ pub type EnumerateIter<I> = iter::Zip<Range<usize>, I>;
 impl<P: Producer> Producer for EnumerateProducer<P> {
     type Item = (usize, P::Item);
     type IntoIter = EnumerateIter<P::IntoIter>;
+    const SEEN: bool = P::SEEN;
 
     fn into_iter(self) -> Self::IntoIter {
         let items = self.base.into_iter();
@@ -94,6 +95,7 @@ pub struct RevProducer<P> {
 impl<P: Producer> Producer for RevProducer<P> {
     type Item = P::Item;
     type IntoIter = iter::Rev<P::IntoIter>;
+    const SEEN: bool = P::SEEN;
 
     fn into_iter(self) -> Self::IntoIter {
         self.base.into_iter().rev()

@@ -2,6 +2,7 @@
 
 use std::iter;
 
+use crate::par::consume::drain;
 use crate::par::indexed::IndexedParallelIterator;
 use crate::par::plumbing::{Plan, Producer};
 
@@ -27,7 +28,11 @@ impl<I: IndexedParallelIterator> IndexedParallelIterator for Skip<I> {
 
     fn producer(&mut self) -> Self::Producer<'_> {
         let skipped = self.n.min(self.base.len());
-        self.base.producer().split_at(skipped).1
+        let (before, after) = self.base.producer().split_at(skipped);
+        if <I::Producer<'_> as Producer>::SEEN {
+            drain(skipped, before);
+        }
+        after
     }
 }
 
@@ -95,6 +100,7 @@ pub struct StepByProducer<P> {
 impl<P: Producer> Producer for StepByProducer<P> {
     type Item = P::Item;
     type IntoIter = iter::StepBy<P::IntoIter>;
+    const SEEN: bool = P::SEEN;
 
     fn into_iter(self) -> Self::IntoIter {
         self.base.into_iter().step_by(self.step)

@@ -37,6 +37,7 @@ shared_stage!(FilterStage<P>: P: Fn(&T) -> bool + Sync);
 
 impl<T, P: Fn(&T) -> bool> Pass<T> for FilterStage<'_, P> {
     type Out = T;
+    const DROPS: bool = true;
 
     fn pass<F: Folder<T>>(&mut self, items: impl Iterator<Item = T>, next: F) -> F {
         next.consume_iter(items.filter(self.0))
@@ -64,6 +65,7 @@ shared_stage!(FilterMapStage<F>: R, F: Fn(T) -> Option<R> + Sync);
 
 impl<T, R, F: Fn(T) -> Option<R>> Pass<T> for FilterMapStage<'_, F> {
     type Out = R;
+    const DROPS: bool = true;
 
     fn pass<G: Folder<R>>(&mut self, items: impl Iterator<Item = T>, next: G) -> G {
         next.consume_iter(items.filter_map(self.0))
@@ -96,6 +98,7 @@ shared_stage!(FlatMapIterStage<F>: R: IntoIterator, F: Fn(T) -> R + Sync);
 
 impl<T, R: IntoIterator, F: Fn(T) -> R> Pass<T> for FlatMapIterStage<'_, F> {
     type Out = R::Item;
+    const DROPS: bool = true;
 
     fn pass<G: Folder<R::Item>>(&mut self, items: impl Iterator<Item = T>, next: G) -> G {
         next.consume_iter(items.flat_map(self.0))
@@ -160,6 +163,7 @@ impl<T> Stage<Option<T>> for WhileSomeStage<'_, AtomicBool> {
 
 impl<T> Pass<Option<T>> for WhileSomeStage<'_, AtomicBool> {
     type Out = T;
+    const FILLED_BY_OTHERS: bool = true;
 
     fn pass<F: Folder<T>>(&mut self, items: impl Iterator<Item = Option<T>>, next: F) -> F {
         next.consume_iter(items.map_while(|item| {

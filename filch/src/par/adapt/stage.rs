@@ -6,6 +6,12 @@
 //!
 //! A1. A stage that `KEEPS_COUNT` passes on exactly one item for each it is given, in order: only then
 //!     does the consumer behind it hear of positions (P2).
+//! A2. An early exit in another piece ends the loop of this one, although its items get no further than
+//!     some stage. A stage that hands every item on leaves that to the folder behind it. One that `DROPS`
+//!     items is given them one by one, if the folder behind it can be filled by others, and
+//!     [`Through`] asks after each. `fold`, which keeps items back, asks by itself.
+
+use std::iter;
 
 use crate::par::plumbing::{Consumer, Folder};
 
@@ -29,6 +35,13 @@ pub(super) trait Stage<T>: Send + Sized {
 /// An adaptor in front of a folder.
 pub(super) trait Pass<T>: Sized {
     type Out;
+
+    /// Whether an item may get no further than this stage, which does not ask if the folder behind
+    /// it is full (A2).
+    const DROPS: bool = false;
+
+    /// Whether another piece can make this stage full.
+    const FILLED_BY_OTHERS: bool = false;
 
     /// Passes on what becomes of the items.
     fn pass<F: Folder<Self::Out>>(&mut self, items: impl Iterator<Item = T>, next: F) -> F;
@@ -96,13 +109,25 @@ where
     F: Folder<S::Out>,
 {
     type Result = F::Result;
+    const FILLED_BY_OTHERS: bool = S::FILLED_BY_OTHERS || F::FILLED_BY_OTHERS;
 
-    fn consume(self, item: T) -> Self {
-        self.consume_iter(std::iter::once(item))
+    fn consume(mut self, item: T) -> Self {
+        self.next = self.stage.pass(iter::once(item), self.next);
+        self
     }
 
     fn consume_iter<I: IntoIterator<Item = T>>(mut self, items: I) -> Self {
-        self.next = self.stage.pass(items.into_iter(), self.next);
+        if !(S::DROPS && F::FILLED_BY_OTHERS) {
+            self.next = self.stage.pass(items.into_iter(), self.next);
+            return self;
+        }
+        // A2.
+        for item in items {
+            self = self.consume(item);
+            if self.full() {
+                break;
+            }
+        }
         self
     }
 

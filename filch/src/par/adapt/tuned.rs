@@ -78,6 +78,7 @@ pub struct TunedProducer<P, W> {
 impl<P: Producer, W: Wish> Producer for TunedProducer<P, W> {
     type Item = P::Item;
     type IntoIter = P::IntoIter;
+    const SEEN: bool = P::SEEN;
 
     fn into_iter(self) -> P::IntoIter {
         self.base.into_iter()

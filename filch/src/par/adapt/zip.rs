@@ -48,6 +48,7 @@ pub struct ZipProducer<A, B> {
 impl<A: Producer, B: Producer> Producer for ZipProducer<A, B> {
     type Item = (A::Item, B::Item);
     type IntoIter = iter::Zip<A::IntoIter, B::IntoIter>;
+    const SEEN: bool = A::SEEN || B::SEEN;
 
     fn into_iter(self) -> Self::IntoIter {
         self.a.into_iter().zip(self.b.into_iter())

@@ -147,6 +147,7 @@ pub(in crate::par) struct SlotFolder<'s, T> {
 
 impl<'s, T: Send> Folder<T> for SlotFolder<'s, T> {
     type Result = Written<'s, T>;
+    const FILLED_BY_OTHERS: bool = false;
 
     fn consume(mut self, item: T) -> Self {
         self.write(item);

@@ -29,6 +29,7 @@ impl<P> FindAny<P> {
 
 impl<T: Send, P: Fn(&T) -> bool + Sync> Op<T> for FindAny<P> {
     type Acc = Option<T>;
+    const STOPS: bool = true;
 
     fn start(&self) -> Option<T> {
         None

@@ -16,12 +16,15 @@ pub(super) mod pairs;
 use std::marker::PhantomData;
 
 use super::parallel::ParallelIterator;
-use super::plumbing::{Consumer, Folder, Reducer};
+use super::plumbing::{Consumer, Folder, Producer, Reducer, bridge_producer_consumer};
 
 /// An ending that all pieces share.
 pub(super) trait Op<T>: Sync {
     /// The value of a piece.
     type Acc: Send;
+
+    /// Whether [`over`](Op::over) can ever say yes.
+    const STOPS: bool = false;
 
     /// The value of no items.
     fn start(&self) -> Self::Acc;
@@ -41,6 +44,11 @@ pub(super) trait Op<T>: Sync {
 /// Drives an iterator into an op.
 pub(super) fn run<I: ParallelIterator, O: Op<I::Item>>(iter: I, op: O) -> O::Acc {
     iter.drive(Run(&op))
+}
+
+/// Makes all items of a producer, and drops them.
+pub(super) fn drain<P: Producer>(len: usize, producer: P) {
+    bridge_producer_consumer(len, producer, Run(&ops::ForEach(drop)));
 }
 
 struct Run<'o, O>(&'o O);
@@ -83,6 +91,7 @@ struct RunFolder<'o, O, A> {
 
 impl<T, O: Op<T>> Folder<T> for RunFolder<'_, O, O::Acc> {
     type Result = O::Acc;
+    const FILLED_BY_OTHERS: bool = O::STOPS;
 
     fn consume(self, item: T) -> Self {
         self.consume_iter(std::iter::once(item))

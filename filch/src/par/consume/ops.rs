@@ -170,6 +170,7 @@ where
     F: Fn(R::Output, R::Output) -> R + Sync,
 {
     type Acc = Tried<R>;
+    const STOPS: bool = true;
 
     fn start(&self) -> Tried<R> {
         ControlFlow::Continue((self.identity)())

@@ -128,6 +128,7 @@ impl<T, U, A: Consumer<T>, B: Consumer<U>> Consumer<(T, U)> for Both<A, B> {
 
 impl<T, U, A: Folder<T>, B: Folder<U>> Folder<(T, U)> for Both<A, B> {
     type Result = (A::Result, B::Result);
+    const FILLED_BY_OTHERS: bool = A::FILLED_BY_OTHERS && B::FILLED_BY_OTHERS;
 
     fn consume(self, (a, b): (T, U)) -> Self {
         Both(self.0.consume(a), self.1.consume(b))

@@ -39,6 +39,7 @@ impl<T: Send> IndexedParallelIterator for IntoIter<T> {
 impl<T: Send> Producer for IntoIter<T> {
     type Item = T;
     type IntoIter = option::IntoIter<T>;
+    const SEEN: bool = false;
 
     fn into_iter(self) -> Self::IntoIter {
         self.item.into_iter()

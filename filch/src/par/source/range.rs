@@ -1,6 +1,6 @@
 //! Ranges of integers and characters.
 //!
-//! All ranges whose length fits a `usize` are of known length; those of 128-bit integers are halved
+//! All ranges whose length fits a `usize` are of known length; longer ones of 128-bit integers are halved
 //! until they are small. An inclusive range is a range, and its last value if the range that ends
 //! behind it cannot be written.
 
@@ -122,6 +122,7 @@ impl<T: IndexedInteger> IndexedParallelIterator for Iter<T> {
 impl<T: IndexedInteger> Producer for Iter<T> {
     type Item = T;
     type IntoIter = T::Walk;
+    const SEEN: bool = false;
 
     fn into_iter(self) -> T::Walk {
         T::walk(self.range)
@@ -139,7 +140,7 @@ impl<T: IndexedInteger> Producer for Iter<T> {
 }
 
 macro_rules! integer {
-    ($t:ty, $bridge:ident, $range:ident => $count:expr) => {
+    ($t:ty, $drive:expr, $range:ident => $count:expr) => {
         impl sealed::Sealed for $t {}
 
         impl Integer for $t {
@@ -152,7 +153,7 @@ macro_rules! integer {
             }
 
             fn drive<C: Consumer<Self>>(range: Iter<Self>, consumer: C) -> C::Result {
-                $bridge(range, consumer)
+                $drive(range, consumer)
             }
 
             #[inline]
@@ -258,10 +259,36 @@ macro_rules! wide_iter {
 #[cfg(target_pointer_width = "64")]
 wide_iter!(u64 i64);
 
-/// Ranges whose length may not fit a `usize`.
+/// An [`Integer`] that a `usize` may be too narrow for.
+trait Wide: Integer + Sync {
+    /// The integer that is so much greater.
+    fn plus(self, distance: usize) -> Self;
+}
+
+/// Ranges whose length may not fit a `usize`. One whose length does runs as the distances from its
+/// start, so that it is cut where its consumer is (P2 of `plumbing`).
+fn drive_wide<T: Wide, C: Consumer<T>>(iter: Iter<T>, consumer: C) -> C::Result
+where
+    Iter<T>: UnindexedProducer<Item = T>,
+{
+    let start = iter.range.start;
+    match T::count(&iter.range) {
+        Some(len) => (0..len).into_par_iter().map(|distance| start.plus(distance)).drive(consumer),
+        None => bridge_unindexed(iter, consumer),
+    }
+}
+
 macro_rules! unindexed {
     ($($t:ty as $unsigned:ty),*) => { $(
-        integer!($t, bridge_unindexed, _range => None);
+        integer!($t, drive_wide, range => {
+            usize::try_from(range.end.wrapping_sub(range.start) as $unsigned).ok()
+        });
+
+        impl Wide for $t {
+            fn plus(self, distance: usize) -> Self {
+                self.wrapping_add(distance as Self)
+            }
+        }
 
         impl UnindexedProducer for Iter<$t> {
             type Item = $t;

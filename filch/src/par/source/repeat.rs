@@ -8,16 +8,17 @@ use crate::par::parallel::ParallelIterator;
 use crate::par::plumbing::Consumer;
 
 /// Made by [`repeat_n`].
-pub type RepeatN<T> = MapWith<range::Iter<usize>, T, fn(&mut T, usize) -> T>;
+pub type RepeatN<T> = MapWith<range::Iter<usize>, Option<T>, fn(&mut Option<T>, usize) -> T>;
 
-/// A value `n` times.
+/// A value `n` times. If `n` is 0, it is dropped at once.
 ///
 /// ```
 /// use filch::par::{prelude::*, repeat_n};
 /// assert_eq!(repeat_n("ab", 3).collect::<String>(), "ababab");
 /// ```
 pub fn repeat_n<T: Clone + Send>(value: T, n: usize) -> RepeatN<T> {
-    (0..n).into_par_iter().map_with(value, |value, _| value.clone())
+    let value = (n > 0).then_some(value);
+    (0..n).into_par_iter().map_with(value, |value, _| value.clone().expect("there is an item"))
 }
 
 /// Made by [`repeat`].

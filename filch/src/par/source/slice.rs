@@ -62,6 +62,7 @@ macro_rules! items {
         impl<'data, T: $bound> Producer for $iter<'data, T> {
             type Item = $item;
             type IntoIter = $std;
+    const SEEN: bool = false;
 
             fn into_iter(self) -> $std {
                 self.slice.$walk()

@@ -42,6 +42,7 @@ macro_rules! parts {
         impl<'data, T: $bound> Producer for $name<'data, T> {
             type Item = $slice;
             type IntoIter = std::slice::$std<'data, T>;
+    const SEEN: bool = false;
 
             fn into_iter(self) -> Self::IntoIter {
                 self.slice.$walk(self.size)

@@ -56,6 +56,7 @@ pub struct VecProducer<'p, T> {
 impl<'p, T: Send> Producer for VecProducer<'p, T> {
     type Item = T;
     type IntoIter = VecIter<'p, T>;
+    const SEEN: bool = false;
 
     fn into_iter(mut self) -> VecIter<'p, T> {
         VecIter { items: mem::take(&mut self.slice).iter_mut() }

@@ -3,6 +3,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
+use crate::base::repeated;
 use crate::base::shim::AtomicBool;
 use crate::queue::testing::{Item, STRESS, Tally, item, join_all, number};
 
@@ -133,7 +134,7 @@ proptest! {
     fn behaves_like_a_vecdeque(
         steps in prop::collection::vec(
             prop_oneof![3 => Just(Step::Push), 2 => Just(Step::Pop), 1 => Just(Step::Steal)],
-            1..300,
+            1..repeated(300),
         ),
         capacity in 0usize..9,
     ) {

@@ -3,6 +3,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
+use crate::base::repeated;
 use crate::base::shim::AtomicUsize;
 use crate::queue::testing::{Node, STRESS, Tally, join_all, node, open};
 
@@ -89,7 +90,7 @@ fn taker_that_panics_releases_the_shard() {
 proptest! {
     #[test]
     fn behaves_like_a_vecdeque_per_shard(
-        steps in prop::collection::vec((any::<bool>(), 0usize..7, 1usize..5), 1..150),
+        steps in prop::collection::vec((any::<bool>(), 0usize..7, 1usize..5), 1..repeated(150)),
         shards in 1usize..5,
     ) {
         let injector = Injector::new(shards);

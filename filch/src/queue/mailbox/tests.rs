@@ -3,6 +3,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
+use crate::base::repeated;
 use crate::queue::testing::{Node, STRESS, Tally, join_all, node, open};
 
 /// A mailbox whose test is its owner.
@@ -82,7 +83,7 @@ fn pusher_to_an_empty_mailbox_between_swap_and_link_stalls_the_owner() {
 
 proptest! {
     #[test]
-    fn behaves_like_a_vecdeque(steps in prop::collection::vec(0usize..6, 1..200)) {
+    fn behaves_like_a_vecdeque(steps in prop::collection::vec(0usize..6, 1..repeated(200))) {
         let mailbox = Owned::new();
         let mut model = VecDeque::new();
         let mut next = 0;

@@ -4,6 +4,7 @@ use std::hint::spin_loop;
 use proptest::prelude::*;
 
 use super::*;
+use crate::base::repeated;
 use crate::base::shim::AtomicBool;
 use crate::queue::testing::{Item, STRESS, Tally, item, join_all, number};
 
@@ -180,7 +181,7 @@ proptest! {
     /// what two `VecDeque`s do.
     #[test]
     fn behaves_like_a_bounded_vecdeque(
-        steps in prop::collection::vec(step(), 1..200),
+        steps in prop::collection::vec(step(), 1..repeated(200)),
         capacity in (1u32..5).prop_map(|bits| 1usize << bits),
         before_wrap in 0u32..40,
     ) {

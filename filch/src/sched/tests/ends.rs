@@ -3,15 +3,18 @@
 use std::future::pending;
 use std::panic::Location;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::Builder;
+use crate::sched::blocking::{drop_unstarted, wait_for_group};
 use crate::sched::shared::{Phase, Shared};
 use crate::sched::shutdown::Shutdown;
-use crate::spawn::{Order, create_unowned};
+use crate::spawn::{Order, create_unowned, create_with};
 use crate::task::body::{FutureBody, JobBody};
+use crate::task::group::{Group, OnPanic, Tracking};
 use crate::task::header::TaskRef;
 use crate::task::state;
-use crate::testkit::{Condvar, Mutex, Sim, spawn_thread};
+use crate::testkit::{Condvar, Mutex, Sim, now, sleep, spawn_thread};
 
 /// A gate of a simulation, closed at first.
 #[derive(Clone, Default)]
@@ -98,4 +101,101 @@ fn an_abort_leaves_a_job_to_who_is_about_to_push_it() {
     let pool = Arc::downgrade(&shared.pool);
     drop(shared);
     assert_eq!(pool.strong_count(), 0, "no cell is left");
+}
+
+#[test]
+fn a_job_that_a_helper_ended_may_be_pushed_after_the_runtime_has_ended() {
+    let runtime = Builder::new().workers(1).build().unwrap();
+    let shared = runtime.handle().arc().clone();
+    let group = Group::inside(&shared.root, OnPanic::Continue, Tracking::Yes).unwrap();
+    // As a foreign thread spawns with the group's handle: it keeps the runtime's memory (D2).
+    assert!(group.try_enter());
+    let order = Order::plain(Location::caller());
+    let handle = create_with(&shared, None, &group, JobBody(|| 7), order);
+    // Somebody who waits for the group finds the job in its list, and all ends before the push.
+    drop(Group::take_unit(&group));
+    wait_for_group(&group);
+    assert!(handle.is_finished());
+    drop(group);
+    runtime.shutdown(Shutdown::Drain);
+    shared.inject(handle.raw());
+    assert_eq!(handle.wait(), 7);
+    let pool = Arc::downgrade(&shared.pool);
+    drop(shared);
+    assert_eq!(pool.strong_count(), 0, "no cell is left");
+}
+
+/// The dropper may claim a job that its maker has yet to push; the push comes after the end.
+#[test]
+fn a_push_after_the_end_leaves_no_cell() {
+    let runtime = Builder::new().workers(1).build().unwrap();
+    let shared = runtime.handle().arc().clone();
+    assert!(shared.root.try_enter());
+    let body = JobBody(|| unreachable!());
+    let task = create_unowned(&shared, None, body, Order::plain(Location::caller()));
+    shared.leave_open();
+    shared.advance(Phase::Aborting);
+    let _ = shared.cancel_all();
+    drop_unstarted(task);
+    runtime.shutdown(Shutdown::Abort);
+    // Only a handle is left, which is what the pusher has.
+    shared.inject(task);
+    let pool = Arc::downgrade(&shared.pool);
+    drop(shared);
+    assert_eq!(pool.strong_count(), 0, "no cell is left");
+}
+
+/// Whatever the order: the caller goes at the deadline, in virtual time, and the rest ends with the straggler.
+#[test]
+fn an_end_in_the_background_is_over_soon_after_the_straggler_under_every_seed() {
+    const MS: Duration = Duration::from_millis(1);
+    for how in [Shutdown::AbortFor(20 * MS), Shutdown::DrainFor(20 * MS)] {
+        Sim::new().check(0..100, move || {
+            let runtime = Builder::new().workers(1).build().unwrap();
+            let (gate, begun) = (Gate::default(), Gate::default());
+            let (pass, begins) = (gate.clone(), begun.clone());
+            let job = runtime.spawn_fn(move || {
+                begins.open();
+                pass.pass();
+                let late = spawn_and_wait();
+                sleep_in_task(MS);
+                late
+            });
+            begun.pass();
+            drop(runtime.spawn(pending::<()>()));
+            let handle = runtime.handle();
+            let stranger = spawn_thread(move || {
+                for _ in 0..5 {
+                    let began = now();
+                    let _ = handle.spawn(async {}).wait_outcome();
+                    let _ = handle.spawn_fn(|| ()).wait_outcome();
+                    assert!(now() - began < 30 * MS, "it waited for {:?}", now() - began);
+                    sleep(9 * MS);
+                }
+            });
+            let (shared, began) = (runtime.handle().arc().clone(), now());
+            let report = runtime.shutdown(how);
+            let took = now() - began;
+            assert_eq!(report.still_running.len(), 1, "{report}");
+            assert!((20 * MS..300 * MS).contains(&took), "{took:?}");
+            stranger.join().unwrap();
+            // The sentry's walks are rare by now.
+            sleep(100 * 20 * MS);
+            let opened = now();
+            gate.open();
+            assert!(job.wait());
+            while shared.phase() != Phase::Stopped {
+                sleep(MS);
+            }
+            assert!(now() - opened < 20 * MS, "nothing waits for a walk: {:?}", now() - opened);
+        });
+    }
+}
+
+fn spawn_and_wait() -> bool {
+    crate::spawn(async {}).wait_outcome().unwrap_err().is_cancelled()
+}
+
+fn sleep_in_task(time: Duration) {
+    crate::block_on(crate::time::sleep(time));
 }

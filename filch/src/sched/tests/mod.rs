@@ -24,6 +24,7 @@ mod settle;
 mod sleep;
 mod slot;
 mod steal;
+mod threads;
 mod timers;
 
 /// Closed at first; who passes waits until it is open.

@@ -90,6 +90,7 @@ impl<T> Receiver<T> {
     /// Dropped before it is ready, it has taken no message.
     pub async fn recv_many(&self, buffer: &mut Vec<T>, limit: usize) -> usize {
         if limit == 0 {
+            coop::proceed().await;
             return 0;
         }
         let Ok(first) = self.recv().await else { return 0 };

@@ -6,6 +6,7 @@ use std::task::Waker;
 use proptest::prelude::*;
 
 use super::{KEPT, Key, Waiters};
+use crate::base::repeated;
 
 #[derive(Clone, Debug)]
 enum Act {
@@ -31,7 +32,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn list_is_a_deque_of_keys(acts in prop::collection::vec(act(), 0..200)) {
+    fn list_is_a_deque_of_keys(acts in prop::collection::vec(act(), 0..repeated(200))) {
         let mut list = Waiters::new();
         let mut order: VecDeque<(Key, u32)> = VecDeque::new();
         let mut alive: Vec<(Key, u32)> = Vec::new();
@@ -80,6 +81,7 @@ proptest! {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes thousands of waiters")]
 fn list_that_was_long_gives_its_memory_back_when_nobody_waits() {
     let mut list = Waiters::new();
     let keys: Vec<_> = (0..10 * KEPT).map(|n| list.push_back(None, n)).collect();

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::super::coop;
 use super::{Channel, RecvError, Ref, block_until, until, wake_all};
 use crate::base::shim::Ordering;
 
@@ -159,6 +160,8 @@ impl<T> Receiver<T> {
     ) -> Result<Ref<'_, T>, RecvError> {
         let Self { channel, seen } = self;
         let mut over = false;
+        // Counted first: what is found is borrowed, and not held across an await.
+        coop::proceed().await;
         loop {
             {
                 let guard = channel.read();

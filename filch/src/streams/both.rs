@@ -6,7 +6,10 @@
 //! Y3. An error of either direction ends both: there is nobody to tell the other of it but the caller, who
 //!     drops the streams.
 //!
-//! Not here: one way; that is `copy`, of `futures-lite`.
+//! Y4. Each step counts against the budget of the task: two streams in memory that never wait must not keep
+//!     others from running.
+//!
+//! Not here: one way (`copy` in `streams.rs`).
 
 use std::future::Future;
 use std::io;
@@ -14,6 +17,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_io::{AsyncRead, AsyncWrite};
+
+use crate::task::budget::poll_counted;
 
 /// Bytes that lie between a reader and a writer at most. Guessed.
 const SIZE: usize = 16 * 1024;
@@ -105,16 +110,32 @@ impl Way {
         R: AsyncRead + Unpin + ?Sized,
         W: AsyncWrite + Unpin + ?Sized,
     {
-        loop {
-            match self.stage {
-                Stage::Copies if self.from < self.to => ready!(self.poll_empty(cx, to))?,
-                Stage::Copies => ready!(self.poll_fill(cx, from, to))?,
-                Stage::Closes => {
-                    ready!(Pin::new(&mut *to).poll_close(cx))?;
-                    self.stage = Stage::Over;
-                }
-                Stage::Over => return Poll::Ready(Ok(())),
+        while self.stage != Stage::Over {
+            // Y4.
+            ready!(poll_counted(cx, |cx| self.poll_step(cx, from, to)))?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_step<R, W>(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut R,
+        to: &mut W,
+    ) -> Poll<io::Result<()>>
+    where
+        R: AsyncRead + Unpin + ?Sized,
+        W: AsyncWrite + Unpin + ?Sized,
+    {
+        match self.stage {
+            Stage::Copies if self.from < self.to => self.poll_empty(cx, to),
+            Stage::Copies => self.poll_fill(cx, from, to),
+            Stage::Closes => {
+                ready!(Pin::new(to).poll_close(cx))?;
+                self.stage = Stage::Over;
+                Poll::Ready(Ok(()))
             }
+            Stage::Over => unreachable!("a direction that is over takes no step"),
         }
     }
 

@@ -1,0 +1,337 @@
+//! Futures of every kind that began in a runtime are polled, dropped, forgotten and used to spawn on other threads and in another
+//! runtime, while the runtime ends in one way or another.
+//!
+//! K1. The end comes.
+//! K2. After it, no child is alive, whoever spawned it, and nothing can be spawned.
+//! K3. A poll is pending, ready, or panics with one of the known messages.
+//! K4. A body that was not forgotten is dropped once.
+//!
+//! What is forgotten lies in a static list, so that a leak of ours shows beside it.
+
+use std::cell::UnsafeCell;
+use std::future::{Future, pending, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use filch::sync::{Semaphore, mpmc};
+use filch::{Builder, Group, Runtime, Shutdown};
+
+use crate::storm::{Rng, TellSeed, seed};
+
+type Kept = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Whoever takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What a poll may panic with (K3).
+const KNOWN: [&str; 4] = ["the runtime has ended", "was cancelled", "resumed after", "shut down"];
+
+/// Counts lives: bodies of groups, or of children.
+#[derive(Clone, Default)]
+struct Census(Arc<(AtomicUsize, AtomicUsize)>);
+
+struct Life(Census);
+
+impl Census {
+    fn birth(&self) -> Life {
+        self.0.0.fetch_add(1, SeqCst);
+        Life(self.clone())
+    }
+
+    fn born(&self) -> usize {
+        self.0.0.load(SeqCst)
+    }
+
+    fn died(&self) -> usize {
+        self.0.1.load(SeqCst)
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.0.0.1.fetch_add(1, SeqCst);
+    }
+}
+
+/// The group handles that are outside.
+type Handles = mpmc::Sender<Group<()>>;
+
+fn child(group: &Group<()>, life: Life, kind: u64) {
+    match kind {
+        0 => drop(group.spawn(async move {
+            let _life = life;
+            filch::yield_now().await;
+            Ok(())
+        })),
+        1 => drop(group.spawn_fn(move || {
+            drop(life);
+            Ok(())
+        })),
+        // Cancelled, because a drain would wait for it.
+        _ => {
+            let handle = group.spawn(async move {
+                let _life = life;
+                pending::<Result<(), ()>>().await
+            });
+            handle.cancel();
+        }
+    }
+}
+
+/// A group that lets its handle out and spawns with each of its polls, some groups deep.
+fn busy_group(depth: u64, mut rng: Rng, lives: [Census; 2], handles: Handles) -> Kept {
+    Box::pin(async move {
+        let _ = filch::group(async |g: Group<()>| {
+            let _life = lives[0].birth();
+            let _ = handles.try_send(g.clone());
+            if depth > 0 {
+                let rng = Rng::new(rng.next());
+                busy_group(depth - 1, rng, lives.clone(), handles.clone()).await;
+            }
+            loop {
+                child(&g, lives[1].birth(), rng.below(3));
+                let life = lives[1].birth();
+                drop(filch::spawn_fn(move || drop(life)));
+                let mut polled = false;
+                poll_fn(|_| match std::mem::replace(&mut polled, true) {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                })
+                .await;
+            }
+        })
+        .await as Result<(), ()>;
+    })
+}
+
+fn future(rng: &mut Rng, lives: &[Census; 2], handles: &Handles) -> Kept {
+    let hour = Duration::from_secs(3600);
+    match rng.below(8) {
+        0 => Box::pin(filch::time::sleep(hour)),
+        1 => Box::pin(async move {
+            let _ = filch::time::timeout(hour, pending::<()>()).await;
+        }),
+        2 => {
+            let semaphore = Arc::new(Semaphore::new(0));
+            Box::pin(async move { drop(semaphore.acquire().await) })
+        }
+        3 => {
+            let life = lives[1].birth();
+            Box::pin(filch::cpu(move || drop(life)))
+        }
+        4 => {
+            let life = lives[1].birth();
+            Box::pin(async move { filch::spawn(async move { drop(life) }).await })
+        }
+        _ => busy_group(rng.below(3), Rng::new(rng.next()), lives.clone(), handles.clone()),
+    }
+}
+
+/// Polls once; false if the future is over.
+fn poll(future: &mut Kept, cx: &mut Context<'_>) -> bool {
+    match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        Ok(Poll::Pending) => true,
+        Ok(Poll::Ready(())) => false,
+        Err(payload) => {
+            let text = payload.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or_default();
+            assert!(KNOWN.iter().any(|known| text.contains(known)), "K3: {text:?}");
+            false
+        }
+    }
+}
+
+/// What was forgotten, behind a lock that ThreadSanitizer sees.
+static FORGOTTEN: Forgotten =
+    Forgotten { locked: AtomicBool::new(false), list: UnsafeCell::new(Vec::new()) };
+
+struct Forgotten {
+    locked: AtomicBool,
+    list: UnsafeCell<Vec<Kept>>,
+}
+
+// SAFETY: `list` is used by whoever holds `locked`.
+unsafe impl Sync for Forgotten {}
+
+impl Forgotten {
+    fn with<R>(&self, f: impl FnOnce(&mut Vec<Kept>) -> R) -> R {
+        while self.locked.swap(true, SeqCst) {
+            std::thread::yield_now();
+        }
+        // SAFETY: the lock is ours.
+        let result = f(unsafe { &mut *self.list.get() });
+        self.locked.store(false, SeqCst);
+        result
+    }
+}
+
+/// Does something to a future; gives it back if it is still there.
+fn act(mut kept: Kept, rng: &mut Rng, other: &Runtime, forgotten: &AtomicBool) -> Option<Kept> {
+    let goes_on = match rng.below(10) {
+        0 => return None,
+        1 => {
+            forgotten.store(true, SeqCst);
+            FORGOTTEN.with(|list| list.push(kept));
+            return None;
+        }
+        2..5 => {
+            let back = other.spawn(async move {
+                let goes_on = poll_fn(|cx| Poll::Ready(poll(&mut kept, cx))).await;
+                (kept, goes_on)
+            });
+            let (back, goes_on) = back.wait();
+            kept = back;
+            goes_on
+        }
+        5 => other.block_on(poll_fn(|cx| Poll::Ready(poll(&mut kept, cx)))),
+        // Not without a runtime: it would wake the default one, which others use.
+        _ => other.block_on_fn(|| poll(&mut kept, &mut Context::from_waker(Waker::noop()))),
+    };
+    goes_on.then_some(kept)
+}
+
+fn end(runtime: Runtime, rng: &mut Rng) {
+    match rng.below(4) {
+        0 => drop(runtime.shutdown(Shutdown::Drain)),
+        1 => {
+            let time = Duration::from_micros(rng.below(8000));
+            drop(runtime.shutdown(Shutdown::DrainFor(time)));
+        }
+        2 => drop(runtime.shutdown(Shutdown::Abort)),
+        _ => drop(runtime),
+    }
+}
+
+fn builder(rng: &mut Rng) -> Builder {
+    match rng.below(4) {
+        0 => Builder::new().single_thread(true),
+        workers => Builder::new().workers(workers as usize),
+    }
+}
+
+/// One runtime from its begin to its end, and the futures that it leaves.
+fn round(rng: &mut Rng, other: &Arc<Runtime>) {
+    let lives = [Census::default(), Census::default()];
+    let (handles, outside) = mpmc::unbounded();
+    let runtime = builder(rng).build().unwrap();
+    let count = rng.below(16);
+    let mut begun = Vec::new();
+    for _ in 0..count {
+        let mut future = future(rng, &lives, &handles);
+        let begin = async move {
+            let goes_on = poll_fn(|cx| Poll::Ready(poll(&mut future, cx))).await;
+            goes_on.then_some(future)
+        };
+        begun.extend(runtime.spawn(begin).wait());
+    }
+    let forgotten = Arc::new(AtomicBool::new(false));
+    let actors: Vec<_> = (0..3)
+        .map(|_| {
+            let mine = begun.split_off(begun.len() - begun.len() / 3);
+            let mut rng = Rng::new(rng.next());
+            let (other, forgotten) = (other.clone(), forgotten.clone());
+            let (outside, lives) = (outside.clone(), lives.clone());
+            std::thread::spawn(move || {
+                let mut mine = mine;
+                for _ in 0..8 {
+                    let now = std::mem::take(&mut mine);
+                    mine.extend(
+                        now.into_iter().filter_map(|k| act(k, &mut rng, &other, &forgotten)),
+                    );
+                    if let Ok(group) = outside.try_recv() {
+                        child(&group, lives[1].birth(), rng.below(3));
+                        if rng.one_in(4) {
+                            group.cancel();
+                        }
+                    }
+                }
+                mine
+            })
+        })
+        .collect();
+    (0..rng.below(200)).for_each(|_| std::thread::yield_now());
+    end(runtime, rng);
+    begun.extend(actors.into_iter().flat_map(|actor| actor.join().unwrap()));
+    assert_eq!(lives[1].born(), lives[1].died(), "K2");
+    for kept in begun {
+        let mut left = Some(kept);
+        while let Some(kept) = left.take() {
+            left = act(kept, rng, other, &forgotten).filter(|_| !rng.one_in(3));
+        }
+    }
+    while let Ok(group) = outside.try_recv() {
+        let refused = group.spawn(async { Ok(()) }).wait_outcome();
+        assert!(refused.unwrap_err().is_cancelled(), "K2");
+    }
+    drop(handles);
+    if !forgotten.load(SeqCst) {
+        // What was moved into `other` may be dropped there a little later.
+        other.block_on(async {});
+        assert_eq!(lives[0].born(), lives[0].died(), "K4");
+    }
+}
+
+/// How many rounds there were; the last number says that there will be no more.
+static ROUNDS: AtomicUsize = AtomicUsize::new(0);
+
+/// Ends the process if the next round does not come in time (K1).
+fn watch(seed: u64) {
+    let (mut last, mut since) = (0, Instant::now());
+    while last != usize::MAX {
+        std::thread::park_timeout(Duration::from_millis(50));
+        let now = ROUNDS.load(SeqCst);
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+        if since.elapsed() > PATIENCE {
+            eprintln!("K1: round {now} hangs; reproduce with FILCH_SEED_STRESS={seed}");
+            std::process::abort();
+        }
+    }
+}
+
+/// `FILCH_STRESS_SECONDS`, or a second.
+fn seconds() -> u64 {
+    let seconds = std::env::var("FILCH_STRESS_SECONDS").ok();
+    seconds.map_or(1, |text| text.parse().expect("FILCH_STRESS_SECONDS is a number"))
+}
+
+/// Keeps the panics that K3 expects off the terminal.
+fn quieten() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let text = info.payload_as_str().unwrap_or_default();
+        if !KNOWN.iter().any(|known| text.contains(known)) {
+            before(info);
+        }
+    }));
+}
+
+#[test]
+fn kept_futures_beside_the_end_hold_nothing_up_and_touch_nothing_freed() {
+    let seed = seed();
+    let _tell = TellSeed(seed);
+    let mut rng = Rng::new(seed);
+    let dog = std::thread::spawn(move || watch(seed));
+    quieten();
+    let deadline = Instant::now() + Duration::from_secs(seconds());
+    let mut other = Arc::new(builder(&mut rng).build().unwrap());
+    while Instant::now() < deadline {
+        round(&mut rng, &other);
+        ROUNDS.fetch_add(1, SeqCst);
+        if rng.one_in(50) {
+            // Also where what was forgotten was polled last.
+            other = Arc::new(builder(&mut rng).build().unwrap());
+        }
+    }
+    println!("{} rounds", ROUNDS.swap(usize::MAX, SeqCst));
+    dog.thread().unpark();
+    dog.join().unwrap();
+    drop(other);
+    // Long after the end.
+    drop(FORGOTTEN.with(std::mem::take));
+}
