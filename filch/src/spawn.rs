@@ -481,37 +481,51 @@ pub(crate) enum Member {
     No,
 }
 
+/// Where a spawn belongs.
+struct Here<'a> {
+    shared: &'a Shared,
+    group: &'a Group,
+    member: Member,
+    /// Of an adopted thread: drops and wakers of the program that the spawn calls do not end the adoption under it.
+    calling: Option<Calling>,
+}
+
 /// Calls `f` with the runtime and the group that a spawn here belongs to.
 pub(crate) fn current<R>(f: impl FnOnce(&Shared, &Group, Member) -> R) -> R {
     let group = context::with(|cx| cx.group.get());
     // SAFETY: X2, whoever set it keeps the group until the frame ends.
-    match unsafe { group.as_ref() } {
+    let here = match unsafe { group.as_ref() } {
         Some(group) => {
             // SAFETY: S1, an unfinished group keeps its runtime.
             let shared = unsafe { &*group.home().shared.cast::<Shared>() };
-            f(shared, group, Member::Yes)
+            Here { shared, group, member: Member::Yes, calling: None }
         }
         // SAFETY: used within this call only.
-        None => match unsafe { Worker::current() } {
-            Some(worker) => {
-                let result = on_adopted(worker.shared(), f);
-                adopt::end_left();
-                result
-            }
-            None => {
-                let shared = runtime::default().shared();
-                f(shared, &shared.root, Member::No)
-            }
-        },
+        None => unsafe { outside() },
+    };
+    // The only call of `f`, so it is compiled into this function: a spawn on a worker is a straight line.
+    let result = f(here.shared, here.group, here.member);
+    if let Some(calling) = here.calling {
+        drop(calling);
+        adopt::end_left();
     }
+    result
 }
 
-/// Calls `f` with the runtime that has adopted this thread, which is in no call of it.
-#[inline]
-fn on_adopted<R>(shared: &Shared, f: impl FnOnce(&Shared, &Group, Member) -> R) -> R {
-    // Drops and wakers of the program may be called in `f`: they do not end the adoption under it.
-    let _calling = Calling::new();
-    f(shared, &shared.root, Member::No)
+/// Where a spawn outside of any group belongs: to the runtime that has adopted this thread, or to the default runtime.
+///
+/// # Safety
+/// The result is used only until its `calling` is dropped.
+#[cold]
+unsafe fn outside<'a>() -> Here<'a> {
+    // SAFETY: the caller's promise; X7, `calling` keeps an adoption.
+    let worker: Option<&'a Worker> = unsafe { Worker::current() };
+    let shared = match worker {
+        Some(worker) => worker.shared(),
+        None => runtime::default().shared(),
+    };
+    let calling = worker.map(|_| Calling::new());
+    Here { shared, group: &shared.root, member: Member::No, calling }
 }
 
 /// Whether the runtime has a worker for such a task (P3).

@@ -416,7 +416,7 @@ fn take_apart(cell: NonNull<u8>, cache: Option<&Cache>) {
 
 #[test]
 fn the_last_straggler_on_another_thread_frees_the_pool() {
-    for _ in 0..repeated(200) {
+    for _ in 0..if cfg!(miri) { 4 } else { 200 } {
         let pool = Pool::new();
         let weak = Arc::downgrade(&pool);
         let cells: Vec<_> = (0..4).map(|_| Owned(pool.alloc(SMALL))).collect();

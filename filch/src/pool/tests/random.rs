@@ -119,7 +119,7 @@ fn run(steps: Vec<Step>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: repeated(64) as u32, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 64 }, failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn random_steps_match_the_model(steps in prop::collection::vec(step(), 1..if cfg!(miri) { 30 } else { 1500 })) {

@@ -86,7 +86,7 @@ fn cancelled_timer_gives_its_waker_back_and_asks_for_one_look() {
     let (bell, waker) = bell();
     let mut timer = timer();
     let _ = timer.as_mut().register(&timers, 1 << 20, 0, waker.clone()).unwrap();
-    assert!(timer.as_mut().cancel().is_some_and(|back| back.will_wake(&waker)));
+    assert!(timer.as_mut().cancel().is_some_and(|back| back.data() == waker.data()));
     assert!(timer.as_mut().cancel().is_none());
     assert_eq!((fire(&timers, 1 << 30, 9).0, rings(&bell)), (0, 0));
     assert_eq!(timers.nearest(), NEVER);
