@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use filch::{Builder, Handle, NewWorker, Shutdown, WorkerId, worker};
 
-use crate::storm::{Rng, TellSeed, seed};
+use crate::storm::{Rng, TellSeed, seed, stress_time};
 
 static POSTED: AtomicUsize = AtomicUsize::new(0);
 static RAN: AtomicUsize = AtomicUsize::new(0);
@@ -43,13 +43,6 @@ impl Drop for Task {
             CANCELLED.fetch_add(1, Ordering::Relaxed);
         }
     }
-}
-
-/// `FILCH_STRESS_SECONDS`, or a second.
-fn duration() -> Duration {
-    let seconds = std::env::var("FILCH_STRESS_SECONDS").ok();
-    let seconds = seconds.map(|text| text.parse().expect("FILCH_STRESS_SECONDS is a number"));
-    Duration::from_secs(seconds.unwrap_or(1))
 }
 
 /// What was not taken was dropped with its error, and counted there.
@@ -111,7 +104,7 @@ fn storm_of_posts_on_a_crew_that_changes_loses_none() {
     let _tell = TellSeed(seed);
     let builder = Builder::new().workers(2).attachable_workers(3).ring_capacity(8);
     let runtime = builder.spare_keep_alive(Duration::from_millis(1)).build().unwrap();
-    let end = Instant::now() + duration();
+    let end = Instant::now() + stress_time(1);
     let posters: Vec<_> = (0..4u64)
         .map(|thread| {
             let hive = runtime.handle();

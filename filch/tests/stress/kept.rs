@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use filch::sync::{Semaphore, mpmc};
 use filch::{Builder, Group, Runtime, Shutdown};
 
-use crate::storm::{Rng, TellSeed, seed};
+use crate::storm::{Rng, TellSeed, seed, stress_time};
 
 type Kept = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -294,12 +294,6 @@ fn watch(seed: u64) {
     }
 }
 
-/// `FILCH_STRESS_SECONDS`, or a second.
-fn seconds() -> u64 {
-    let seconds = std::env::var("FILCH_STRESS_SECONDS").ok();
-    seconds.map_or(1, |text| text.parse().expect("FILCH_STRESS_SECONDS is a number"))
-}
-
 /// Keeps the panics that K3 expects off the terminal.
 fn quieten() {
     let before = std::panic::take_hook();
@@ -318,7 +312,7 @@ fn kept_futures_beside_the_end_hold_nothing_up_and_touch_nothing_freed() {
     let mut rng = Rng::new(seed);
     let dog = std::thread::spawn(move || watch(seed));
     quieten();
-    let deadline = Instant::now() + Duration::from_secs(seconds());
+    let deadline = Instant::now() + stress_time(1);
     let mut other = Arc::new(builder(&mut rng).build().unwrap());
     while Instant::now() < deadline {
         round(&mut rng, &other);

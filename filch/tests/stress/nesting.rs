@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use filch::{Adopted, Builder, EventCore, Graph, Handle, NewWorker, Pump, Runtime, worker};
 
-use crate::storm::{Rng, TellSeed, seed};
+use crate::storm::{Rng, TellSeed, seed, stress_time};
 
 const ACTORS: u64 = 3;
 /// How deep the actions of a round nest.
@@ -189,20 +189,13 @@ fn round(stage: &Stage, seed: u64) {
     assert_eq!(filch::spawn_fn(|| 7).wait(), 7);
 }
 
-/// `FILCH_STRESS_SECONDS`, or a second.
-fn duration() -> Duration {
-    let seconds = std::env::var("FILCH_STRESS_SECONDS").ok();
-    let seconds = seconds.map(|text| text.parse().expect("FILCH_STRESS_SECONDS is a number"));
-    Duration::from_secs(seconds.unwrap_or(1))
-}
-
 #[test]
 fn storm_of_workers_on_top_of_each_other_leaves_no_thread_with_one_that_is_gone() {
     let seed = seed();
     let _tell = TellSeed(seed);
     let runtimes = [runtime(true), runtime(false)];
     let stage = Stage { runtimes: [runtimes[0].handle(), runtimes[1].handle()] };
-    let end = Instant::now() + duration();
+    let end = Instant::now() + stress_time(1);
     let actors: Vec<_> = (0..ACTORS)
         .map(|actor| {
             let stage = stage.clone();

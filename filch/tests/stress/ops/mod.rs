@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use filch::{Builder, Handle, IoBackend, Runtime, Shutdown};
 
-use crate::storm::{Rng, TellSeed, seed};
+use crate::storm::{Rng, TellSeed, seed, stress_time};
 
 mod connections;
 mod datagrams;
@@ -107,12 +107,6 @@ impl Epoch {
         };
         drop(handle.task().name(name).spawn(acts));
     }
-}
-
-/// How long a test takes.
-fn duration() -> Duration {
-    let seconds = std::env::var("FILCH_STRESS_SECONDS").ok();
-    Duration::from_secs(seconds.map_or(3, |text| text.parse().expect("a number of seconds")))
 }
 
 fn descriptors() -> usize {
@@ -248,7 +242,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 fn run(backend: IoBackend) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     open_what_the_sanitizer_needs();
-    let (seed, end) = (seed(), Instant::now() + duration());
+    let (seed, end) = (seed(), Instant::now() + stress_time(3));
     let mut number = 0;
     while Instant::now() < end {
         live(number, seed.wrapping_add(number as u64), backend);
