@@ -5,7 +5,8 @@
 //! A2. A connection that ended before anybody saw it is skipped.
 //! A3. When descriptors or memory run out, for the connection or for the driver, `accept` waits a little
 //!     longer each time, and goes on when there are some again: an error in every call would make a loop
-//!     around it spin. A timer ends each wait, which takes neither.
+//!     around it spin. A timer ends each wait, which takes neither. After a second the error output has the
+//!     reason.
 
 use std::future::Future;
 use std::io;
@@ -194,7 +195,8 @@ impl<'a, S> Accept<'a, S> {
                     result => return Poll::Ready(result),
                 },
                 Err(error) if Backoff::is_shortage(&error) => {
-                    self.pause = Some(self.backoff.pause());
+                    let what = "`accept` has been waiting for descriptors or memory";
+                    self.pause = Some(self.backoff.pause_or_tell(what, &error));
                 }
                 Err(error) => return Poll::Ready(Err(error)),
             }

@@ -1,6 +1,6 @@
 //! A pause before the next try, longer each time.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -11,16 +11,23 @@ use crate::time::{Sleep, sleep};
 const FIRST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
 
+/// Whoever waits longer than this learns the reason. Guessed.
+const SILENT: Duration = Duration::from_secs(1);
+
 /// A time that passes, by a timer: a driver may be what is missing.
 pub(super) type Pause = Pin<Box<Sleep>>;
 
 /// How long the next pause is.
 #[derive(Debug)]
-pub(super) struct Backoff(Duration);
+pub(super) struct Backoff {
+    next: Duration,
+    /// The sum of all pauses so far.
+    waited: Duration,
+}
 
 impl Backoff {
     pub(super) fn new() -> Self {
-        Self(FIRST)
+        Self { next: FIRST, waited: Duration::ZERO }
     }
 
     /// Whether an error says that the system has run out of something, and may have it again later.
@@ -33,8 +40,23 @@ impl Backoff {
         errno.is_some_and(|errno| short.contains(&errno))
     }
 
+    /// The next pause.
     pub(super) fn pause(&mut self) -> Pause {
-        let next = LONGEST.min(2 * self.0);
-        Box::pin(sleep(std::mem::replace(&mut self.0, next)))
+        let pause = self.next;
+        self.waited += pause;
+        self.next = LONGEST.min(2 * pause);
+        Box::pin(sleep(pause))
+    }
+
+    /// As [`Backoff::pause`]. The pause that completes a second writes to the error output what is waited
+    /// for, and the reason.
+    pub(super) fn pause_or_tell(&mut self, what: &str, reason: &io::Error) -> Pause {
+        let was_silent = self.waited < SILENT;
+        let pause = self.pause();
+        if was_silent && self.waited >= SILENT {
+            // Not `eprintln`, which panics where there is no such output.
+            let _ = writeln!(io::stderr(), "filch: {what} for a second, and goes on: {reason}");
+        }
+        pause
     }
 }

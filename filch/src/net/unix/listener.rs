@@ -73,7 +73,8 @@ impl UnixListener {
     /// The next connection, and where it comes from.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// If the system refuses. If descriptors or memory run out, `accept` waits until there are some again,
+    /// and says so on the error output after a second.
     ///
     /// # Cancel safety
     /// A dropped `accept` loses nothing: the connection is there for the next.
