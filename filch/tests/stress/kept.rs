@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 use filch::sync::{Semaphore, mpmc};
 use filch::{Builder, Group, Runtime, Shutdown};
 
-use crate::storm::{Rng, TellSeed, seed, stress_time};
+use crate::storm::{Rng, TellSeed, seed};
+use crate::stress_time;
 
 type Kept = Pin<Box<dyn Future<Output = ()> + Send>>;
 

@@ -20,6 +20,13 @@ use storm::{Lanes, Rng, Storm, TellSeed, seed, tasks};
 
 const THREADS: u64 = 8;
 
+/// How long a test that runs against the clock goes on: `FILCH_STRESS_SECONDS`, or so many.
+fn stress_time(seconds: u64) -> Duration {
+    let text = std::env::var("FILCH_STRESS_SECONDS").ok();
+    let number = |text: String| text.parse().expect("FILCH_STRESS_SECONDS is a number");
+    Duration::from_secs(text.map_or(seconds, number))
+}
+
 fn storm(share: usize) -> (&'static Storm, TellSeed) {
     let seed = seed();
     (Storm::leak(seed, Lanes::Two, tasks(1_000_000) / share), TellSeed(seed))

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use filch::{Adopted, Builder, EventCore, Graph, Handle, NewWorker, Pump, Runtime, worker};
 
-use crate::storm::{Rng, TellSeed, seed, stress_time};
+use crate::storm::{Rng, TellSeed, seed};
+use crate::stress_time;
 
 const ACTORS: u64 = 3;
 /// How deep the actions of a round nest.

@@ -105,13 +105,6 @@ pub fn tasks(in_release: usize) -> usize {
     }
 }
 
-/// How long a test that runs against the clock goes on: `FILCH_STRESS_SECONDS`, or so many.
-pub fn stress_time(seconds: u64) -> Duration {
-    let text = std::env::var("FILCH_STRESS_SECONDS").ok();
-    let number = |text: String| text.parse().expect("FILCH_STRESS_SECONDS is a number");
-    Duration::from_secs(text.map_or(seconds, number))
-}
-
 /// Says which seed it was if the thread panics.
 pub struct TellSeed(pub u64);
 

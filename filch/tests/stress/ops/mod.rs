@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 
 use filch::{Builder, Handle, IoBackend, Runtime, Shutdown};
 
-use crate::storm::{Rng, TellSeed, seed, stress_time};
+use crate::storm::{Rng, TellSeed, seed};
+use crate::stress_time;
 
 mod connections;
 mod datagrams;
