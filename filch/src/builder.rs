@@ -21,9 +21,9 @@ use crate::{
         hooks::{Hooks, WorkerInfo},
     },
     error::{BuildError, ConfigError},
-    io::engine::Closure,
     sched::{
         core::EventCore,
+        drive::Closure,
         shared::{Birth, CoreFactory, Parts, Shared},
     },
     spawn::{Place, TaskBuilder},

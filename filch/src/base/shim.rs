@@ -53,7 +53,7 @@ pub(crate) use std::sync::atomic::Ordering;
 pub(crate) use std::sync::atomic::AtomicU64 as RawAtomicU64;
 
 /// As `RawAtomicU64`: a word that is shared with the kernel.
-#[cfg(not(loom))]
+#[cfg(all(target_os = "linux", not(loom)))]
 pub(crate) use std::sync::atomic::AtomicU16 as RawAtomicU16;
 
 /// A memory fence that the model checker and ThreadSanitizer understand.

@@ -14,6 +14,13 @@ use std::marker::PhantomData;
 #[cfg(not(loom))]
 use super::sim;
 
+/// The system's number for "no more threads now".
+#[cfg(all(unix, not(loom)))]
+pub(crate) const NO_THREAD: i32 = libc::EAGAIN;
+/// `ERROR_MAX_THRDS_REACHED`.
+#[cfg(all(not(unix), not(loom)))]
+pub(crate) const NO_THREAD: i32 = 164;
+
 /// How urgently the operating system should run a worker's thread.
 ///
 /// On Linux a level is a nice value of that one thread; other systems refuse every level but

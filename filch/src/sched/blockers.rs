@@ -21,6 +21,7 @@ use crate::base::parker::Parker;
 use crate::base::process;
 use crate::base::shim::Mutex;
 use crate::base::sim;
+use crate::base::thread::NO_THREAD;
 use crate::error::BuildError;
 use crate::task::body::NeverRan;
 use crate::task::header::RawTask;
@@ -281,7 +282,7 @@ impl Shared {
             _ => None,
         };
         let reason = error.to_string();
-        let why = NeverRan { errno: errno.or(Some(libc::EAGAIN)), reason };
+        let why = NeverRan { errno: errno.or(Some(NO_THREAD)), reason };
         // SAFETY: `start` gave us the body, and no job is queued here.
         unsafe { task.refuse(why) };
     }

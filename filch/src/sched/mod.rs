@@ -18,6 +18,8 @@
 //! | `blockers` | which threads run closures that block? |
 //! | `sentry` | who notices that a worker is stuck? |
 //! | `drive` | how does I/O reach the workers? |
+//! | `no_drive` | what takes its place where the system is not Linux? |
+//! | `visits` | when does a worker look at its events, and who gets what they make ready? |
 //! | `timers` | whose wheel does a timer go to, and who looks at it? |
 //! | `core` | where does a worker park, and what wakes it? |
 //! | `finder` | which thread runs which task? |
@@ -40,6 +42,10 @@ pub(crate) mod blockers;
 pub(crate) mod blocking;
 pub(crate) mod core;
 pub(crate) mod crew;
+#[cfg(target_os = "linux")]
+pub(crate) mod drive;
+#[cfg(not(target_os = "linux"))]
+#[path = "no_drive.rs"]
 pub(crate) mod drive;
 pub(crate) mod finder;
 pub(crate) mod forked;
@@ -67,6 +73,7 @@ pub(crate) mod slices;
 pub(crate) mod start;
 pub(crate) mod steal;
 pub(crate) mod timers;
+pub(crate) mod visits;
 pub(crate) mod watch;
 pub(crate) mod worker;
 

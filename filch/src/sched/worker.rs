@@ -27,11 +27,12 @@ use std::time::{Duration, Instant};
 
 use super::adopt::EndLeft;
 use super::core::EventCore;
-use super::drive::{BRIEF, Suspect};
+use super::drive::Suspect;
 use super::leave::{Departure, Request};
 use super::ripe::Ripeness;
 use super::roster::Term;
 use super::shared::{Lane, Phase, Shared, Slot, lock};
+use super::visits::BRIEF;
 use super::watch::Watch;
 use crate::base::rng::Rng;
 use crate::idle;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use super::network::Network;
 use crate::base::sim::{Cause, World};
-use crate::io::fake::Network;
 use crate::runtime::Handle;
 
 /// A run of a [`Sim`](super::Sim) that did not end well: its seed, and what was going on.

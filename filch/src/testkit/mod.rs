@@ -27,12 +27,19 @@
 mod core;
 mod failure;
 mod lock;
+#[cfg(not(target_os = "linux"))]
+#[path = "no_network.rs"]
+mod network;
 mod sim;
 mod thread;
 mod waker;
 
+#[cfg(target_os = "linux")]
+use crate::io::fake as network;
+
 pub use self::core::{FakeCore, FakeEvents};
 pub use crate::base::script::ScriptedRng;
+#[cfg(target_os = "linux")]
 pub use crate::io::fake::IoScript;
 pub use crate::timer::{Clock, ManualClock};
 pub use failure::{Failure, FailureKind};

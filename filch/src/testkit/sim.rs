@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::failure::Failure;
+use super::network::{IoScript, Network};
 use crate::base::rng::Rng;
 use crate::base::shim::{AtomicUsize, Ordering};
 use crate::base::sim::{self, Cause, Running, World};
 use crate::base::thread;
 use crate::builder::Builder;
 use crate::config::Config;
-use crate::io::fake::{IoScript, Network};
 use crate::runtime::Handle;
 use crate::sched::shutdown::Shutdown;
 
@@ -210,7 +210,7 @@ impl Sim {
         self
     }
 
-    /// How sockets behave; by default as [`IoScript::new`] says.
+    /// How sockets behave; for Linux only. By default as [`IoScript::new`] says.
     ///
     /// A simulation has a network of its own, in memory: everything of [`net`](crate::net) works on it, and
     /// reaches whoever is bound or listens in the same simulation, at any address. Each socket has a
@@ -241,6 +241,7 @@ impl Sim {
     /// });
     /// assert!(failure.is_some());
     /// ```
+    #[cfg(target_os = "linux")]
     pub fn io(mut self, script: IoScript) -> Self {
         self.script = script;
         self
