@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use filch::{Builder, Handle, NewWorker, Shutdown, WorkerId, worker};
 
-use crate::storm::{Rng, TellSeed, seed, stress_time};
+use crate::storm::{Rng, TellSeed, seed};
+use crate::stress_time;
 
 static POSTED: AtomicUsize = AtomicUsize::new(0);
 static RAN: AtomicUsize = AtomicUsize::new(0);

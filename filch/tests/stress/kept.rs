@@ -21,7 +21,7 @@ use filch::sync::{Semaphore, mpmc};
 use filch::{Builder, Group, Runtime, Shutdown};
 
 use crate::storm::{Rng, TellSeed, seed};
-use crate::stress_time;
+use crate::{quieten, stress_time};
 
 type Kept = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -295,24 +295,13 @@ fn watch(seed: u64) {
     }
 }
 
-/// Keeps the panics that K3 expects off the terminal.
-fn quieten() {
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        let text = info.payload_as_str().unwrap_or_default();
-        if !KNOWN.iter().any(|known| text.contains(known)) {
-            before(info);
-        }
-    }));
-}
-
 #[test]
 fn kept_futures_beside_the_end_hold_nothing_up_and_touch_nothing_freed() {
     let seed = seed();
     let _tell = TellSeed(seed);
     let mut rng = Rng::new(seed);
     let dog = std::thread::spawn(move || watch(seed));
-    quieten();
+    quieten(&KNOWN);
     let deadline = Instant::now() + stress_time(1);
     let mut other = Arc::new(builder(&mut rng).build().unwrap());
     while Instant::now() < deadline {
