@@ -76,8 +76,8 @@ impl File {
     ///
     /// ```
     /// # filch::block_on(async {
-    /// let file = filch::fs::File::open("Cargo.toml").await?;
-    /// assert_eq!(file.read(vec![0; 9]).await.1, b"[package]");
+    /// let file = filch::fs::File::open("README.md").await?;
+    /// assert_eq!(file.read(vec![0; 7]).await.1, b"# filch");
     /// # std::io::Result::Ok(()) }).unwrap();
     /// ```
     ///
@@ -127,7 +127,7 @@ impl File {
     ///
     /// ```
     /// # filch::block_on(async {
-    /// let file = filch::fs::File::options().read(true).open("Cargo.toml").await?;
+    /// let file = filch::fs::File::options().read(true).open("README.md").await?;
     /// assert!(file.metadata().await?.is_file());
     /// # std::io::Result::Ok(()) }).unwrap();
     /// ```
@@ -141,8 +141,8 @@ impl File {
     ///
     /// ```
     /// # filch::block_on(async {
-    /// let file = filch::fs::File::from_std(std::fs::File::open("Cargo.toml")?)?;
-    /// assert_eq!(file.read_exact_at(vec![0; 9], 0).await.1, b"[package]");
+    /// let file = filch::fs::File::from_std(std::fs::File::open("README.md")?)?;
+    /// assert_eq!(file.read_exact_at(vec![0; 7], 0).await.1, b"# filch");
     /// # std::io::Result::Ok(()) }).unwrap();
     /// ```
     ///
@@ -159,11 +159,11 @@ impl File {
     /// ```
     /// use std::io::Read;
     /// # filch::block_on(async {
-    /// let file = filch::fs::File::open("Cargo.toml").await?;
-    /// file.read_exact(vec![0; 1]).await.0?;
-    /// let mut rest = [0; 7];
+    /// let file = filch::fs::File::open("README.md").await?;
+    /// file.read_exact(vec![0; 2]).await.0?;
+    /// let mut rest = [0; 5];
     /// file.into_std().await?.read_exact(&mut rest)?;
-    /// assert_eq!(&rest, b"package");
+    /// assert_eq!(&rest, b"filch");
     /// # std::io::Result::Ok(()) }).unwrap();
     /// ```
     ///
@@ -187,10 +187,10 @@ impl File {
     ///
     /// ```
     /// # filch::block_on(async {
-    /// let file = filch::fs::File::open("Cargo.toml").await?;
+    /// let file = filch::fs::File::open("README.md").await?;
     /// let clone = file.try_clone().await?;
-    /// file.read_exact(vec![0; 1]).await.0?;
-    /// assert_eq!(clone.read_exact(vec![0; 7]).await.1, b"package");
+    /// file.read_exact(vec![0; 2]).await.0?;
+    /// assert_eq!(clone.read_exact(vec![0; 5]).await.1, b"filch");
     /// # std::io::Result::Ok(()) }).unwrap();
     /// ```
     ///
@@ -209,10 +209,10 @@ impl File {
     ///
     /// ```
     /// # filch::block_on(async {
-    /// let file = filch::fs::File::open("Cargo.toml").await?;
-    /// let (result, buffer) = file.read_at(vec![0; 7], 1).await;
-    /// assert_eq!(&buffer[..result?], b"package");
-    /// assert_eq!(file.read_at(vec![0; 7], 1 << 40).await.0?, 0); // behind the end
+    /// let file = filch::fs::File::open("README.md").await?;
+    /// let (result, buffer) = file.read_at(vec![0; 5], 2).await;
+    /// assert_eq!(&buffer[..result?], b"filch");
+    /// assert_eq!(file.read_at(vec![0; 5], 1 << 40).await.0?, 0); // behind the end
     /// # std::io::Result::Ok(()) }).unwrap();
     /// ```
     ///
@@ -226,11 +226,11 @@ impl File {
     ///
     /// ```
     /// # filch::block_on(async {
-    /// let file = filch::fs::File::open("Cargo.toml").await?;
-    /// let (result, buffer) = file.read_exact_at(vec![0; 7], 1).await;
+    /// let file = filch::fs::File::open("README.md").await?;
+    /// let (result, buffer) = file.read_exact_at(vec![0; 5], 2).await;
     /// result?;
-    /// assert_eq!(buffer, b"package");
-    /// let error = file.read_exact_at(vec![0; 7], 1 << 40).await.0.unwrap_err();
+    /// assert_eq!(buffer, b"filch");
+    /// let error = file.read_exact_at(vec![0; 5], 1 << 40).await.0.unwrap_err();
     /// assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof);
     /// # std::io::Result::Ok(()) }).unwrap();
     /// ```
@@ -245,10 +245,10 @@ impl File {
     ///
     /// ```
     /// # filch::block_on(async {
-    /// let file = filch::fs::File::open("Cargo.toml").await?;
-    /// let (result, buffers) = file.read_vectored_at(vec![vec![0; 1], vec![0; 7]], 0).await;
-    /// assert_eq!(result?, 8);
-    /// assert_eq!(buffers, [&b"["[..], b"package"]);
+    /// let file = filch::fs::File::open("README.md").await?;
+    /// let (result, buffers) = file.read_vectored_at(vec![vec![0; 2], vec![0; 5]], 0).await;
+    /// assert_eq!(result?, 7);
+    /// assert_eq!(buffers, [&b"# "[..], b"filch"]);
     /// # std::io::Result::Ok(()) }).unwrap();
     /// ```
     ///
@@ -321,9 +321,9 @@ impl File {
     ///
     /// ```
     /// # filch::block_on(async {
-    /// let file = filch::fs::File::open("Cargo.toml").await?;
-    /// assert_eq!(file.read(vec![0; 1]).await.1, b"[");
-    /// assert_eq!(file.read(vec![0; 7]).await.1, b"package");
+    /// let file = filch::fs::File::open("README.md").await?;
+    /// assert_eq!(file.read(vec![0; 2]).await.1, b"# ");
+    /// assert_eq!(file.read(vec![0; 5]).await.1, b"filch");
     /// # std::io::Result::Ok(()) }).unwrap();
     /// ```
     ///
@@ -337,9 +337,9 @@ impl File {
     ///
     /// ```
     /// # filch::block_on(async {
-    /// let file = filch::fs::File::open("Cargo.toml").await?;
-    /// let (result, buffer) = file.read_exact(vec![0; 9]).await;
-    /// assert_eq!((result?, &buffer[..]), (9, &b"[package]"[..]));
+    /// let file = filch::fs::File::open("README.md").await?;
+    /// let (result, buffer) = file.read_exact(vec![0; 7]).await;
+    /// assert_eq!((result?, &buffer[..]), (7, &b"# filch"[..]));
     /// # std::io::Result::Ok(()) }).unwrap();
     /// ```
     ///
@@ -353,9 +353,9 @@ impl File {
     ///
     /// ```
     /// # filch::block_on(async {
-    /// let file = filch::fs::File::open("Cargo.toml").await?;
-    /// let (result, buffers) = file.read_vectored(vec![vec![0; 1], vec![0; 7]]).await;
-    /// assert_eq!((result?, &buffers[1][..]), (8, &b"package"[..]));
+    /// let file = filch::fs::File::open("README.md").await?;
+    /// let (result, buffers) = file.read_vectored(vec![vec![0; 2], vec![0; 5]]).await;
+    /// assert_eq!((result?, &buffers[1][..]), (7, &b"filch"[..]));
     /// # std::io::Result::Ok(()) }).unwrap();
     /// ```
     ///
@@ -409,7 +409,7 @@ impl File {
     /// ```
     /// use std::io::SeekFrom;
     /// # filch::block_on(async {
-    /// let file = filch::fs::File::open("Cargo.toml").await?;
+    /// let file = filch::fs::File::open("README.md").await?;
     /// let end = file.seek(SeekFrom::End(0)).await?;
     /// assert_eq!(end, file.metadata().await?.len());
     /// assert_eq!(file.seek(SeekFrom::Current(-1)).await?, end - 1);
@@ -433,7 +433,7 @@ impl File {
     ///
     /// ```
     /// # filch::block_on(async {
-    /// let file = filch::fs::File::open("Cargo.toml").await?;
+    /// let file = filch::fs::File::open("README.md").await?;
     /// file.read_exact(vec![0; 9]).await.0?;
     /// assert_eq!(file.stream_position().await?, 9);
     /// file.rewind().await?;
@@ -559,7 +559,7 @@ impl File {
     ///
     /// ```
     /// # filch::block_on(async {
-    /// let file = filch::fs::File::open("Cargo.toml").await?;
+    /// let file = filch::fs::File::open("README.md").await?;
     /// let metadata = file.metadata().await?;
     /// assert!(metadata.is_file() && metadata.len() > 9);
     /// # std::io::Result::Ok(()) }).unwrap();

@@ -13,7 +13,7 @@ const FIRST: usize = 8 * 1024;
 ///
 /// ```
 /// # filch::block_on(async {
-/// assert!(filch::fs::read("Cargo.toml").await?.starts_with(b"[package]"));
+/// assert!(filch::fs::read("README.md").await?.starts_with(b"# filch"));
 /// # std::io::Result::Ok(()) }).unwrap();
 /// ```
 ///
