@@ -1,6 +1,7 @@
-//! Chapters on single tasks: spawn, jobs beside them, wait.
+//! Chapters on single tasks: spawn, closures beside them, wait.
 
-use super::{Shown, each, span};
+use super::guide::{Bound, Guide, Says};
+use super::{Shown, each, seconds, span};
 use crate::style::grouped;
 use filch::JoinHandle;
 use std::future::pending;
@@ -10,25 +11,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// One task spawns many and awaits them all; one more is cancelled.
-pub fn tasks() -> Shown {
-    const TASKS: u64 = 100_000;
-    let (sum, time) = filch::spawn(async {
-        let start = Instant::now();
-        let handles: Vec<_> = (0..TASKS).map(|n| filch::spawn(async move { n })).collect();
-        let sum: u64 = filch::wait_all_async(handles).await.into_iter().sum();
-        (sum, start.elapsed())
-    })
-    .wait();
-    assert_eq!(sum, TASKS * (TASKS - 1) / 2, "every task ran once");
-
+/// What a task costs that is spawned and awaited; one more is cancelled.
+pub fn tasks(guide: &Guide) -> Shown {
+    let cost = match guide.measure("spawn_await", "tokio", Bound::Work, 5) {
+        Ok(compared) => compared.words(0, Says::Cost, |ns| seconds(ns / 1e9)),
+        Err(failure) => failure,
+    };
     let endless = filch::spawn(pending::<()>());
     endless.cancel();
     let error = endless.wait_outcome().expect_err("it cannot end by itself");
     assert!(error.is_cancelled());
-
-    let (tasks, time) = (grouped(TASKS), each(time, TASKS));
-    format!("{tasks} tasks spawned and awaited, {time} each; one more: \"{error}\"")
+    format!("a task, spawned and awaited: {cost}\na task without an end, cancelled: \"{error}\"")
 }
 
 /// Every compute worker spins until some async tasks, posted one by one from here, have run.
@@ -60,7 +53,7 @@ pub fn jobs() -> Shown {
     let stopped = filch::wait_all(spinners);
     assert!(stopped.iter().all(|stopped| *stopped), "async tasks came through meanwhile");
     format!(
-        "slowest start of {HOPS} async tasks beside {workers} busy compute workers: {}",
+        "with all {workers} compute workers busy, the slowest of {HOPS} async tasks started after {}",
         span(slowest)
     )
 }
@@ -93,5 +86,9 @@ pub fn wait() -> Shown {
     let numbers = filch::wait_all((0..JOBS).map(|n| filch::spawn_fn(move || n)));
     let time = each(start.elapsed(), JOBS);
     assert!(numbers.into_iter().eq(0..JOBS), "in the order of the handles");
-    format!("6 × 7 = 42 here and on both kinds of worker; {} jobs, {time} each", grouped(JOBS))
+    format!(
+        "{} closures spawned and waited for on this thread: {time} each\n\
+         a task and a closure waited for, here and on both kinds of worker: 6 × 7 = 42",
+        grouped(JOBS)
+    )
 }

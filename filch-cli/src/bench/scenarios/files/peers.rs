@@ -1,6 +1,6 @@
 //! Reads by Tokio and compio.
 
-use super::{FILE, Load, Order, Reads, check, file, path, per_op};
+use super::{Load, Order, Reads, check, file, path, per_op};
 use crate::bench::peers::Tokio;
 use compio::BufResult;
 use compio::io::AsyncReadAtExt;

@@ -10,7 +10,7 @@ mod rayon;
 pub use rayon::{Flat, RayonDag};
 
 use super::shape::Shape;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
