@@ -112,7 +112,7 @@ fn walk(chapters: &[&Chapter], effort: Effort, style: Style, out: &mut impl Writ
     let seconds = figure(start.elapsed().as_secs_f64());
     writeln!(
         out,
-        "\n{:MARGIN$}The tour took {seconds} s. Next: filch bench compares at length.",
+        "\n{:MARGIN$}The tour took {seconds} s; `filch bench` compares more, and at length.",
         ""
     )
 }
@@ -180,6 +180,7 @@ mod tests {
         for Chapter { title, sentence, .. } in CHAPTERS {
             assert!(title.len() < MARGIN && !title.contains([' ', ',']), "{title}");
             assert!(sentence.ends_with('.') && sentence.split(' ').count() <= 25, "{sentence}");
+            assert!(MARGIN + sentence.len() <= 105, "{sentence}");
         }
     }
 

@@ -9,54 +9,47 @@ use std::env;
 pub const CHAPTERS: &[Chapter] = &[
     Chapter {
         title: "machine",
-        sentence: "All figures of this tour are measured here and now; those beside Tokio or rayon \
-                   in turns with it.",
+        sentence: "Every figure below is measured on this machine, now; filch and its peers take turns.",
         show: machine,
     },
     Chapter {
         title: "tasks",
-        sentence: "A task's handle can be awaited, waited for on any thread, cancelled, or dropped; \
-                   then the task runs on.",
+        sentence: "A task's handle can be awaited, waited for on any thread, cancelled, or dropped.",
         show: tasks::tasks,
     },
     Chapter {
         title: "jobs",
-        sentence: "spawn_fn runs a closure on a compute worker; async tasks have workers of their \
-                   own and still start promptly.",
+        sentence: "Closures run on compute workers and futures on I/O workers, so neither waits for the other.",
         show: |_| tasks::jobs(),
     },
     Chapter {
         title: "wait",
-        sentence: "wait takes handles of tasks and of closures, blocks on any thread, and returns \
-                   their values.",
+        sentence: "wait blocks any thread until several tasks have ended, and returns their values.",
         show: |_| tasks::wait(),
     },
     Chapter {
         title: "block_on",
-        sentence: "block_on returns when every task that was started below it has ended and is \
-                   dropped.",
+        sentence: "block_on returns when all tasks that were started inside it have ended and are dropped.",
         show: |_| structure::block_on(),
     },
     Chapter {
         title: "group",
-        sentence: "In a group the first error cancels the other tasks, and the group waits until \
-                   they are gone.",
+        sentence: "The first error in a group cancels its other tasks; the group ends when they are gone.",
         show: |_| structure::group(),
     },
     Chapter {
         title: "scope",
-        sentence: "Tasks of a scope may borrow from the caller's stack, because the scope returns \
-                   after the last of them.",
+        sentence: "Tasks of a scope may borrow from the stack of the caller, which waits for the last of them.",
         show: |_| structure::scope(),
     },
     Chapter {
         title: "join",
-        sentence: "join runs two closures, and an idle worker may steal one of them.",
+        sentence: "join(a, b) runs two closures; an idle worker may steal one of them.",
         show: computing::join,
     },
     Chapter {
         title: "loops",
-        sentence: "par_iter spreads a loop over the compute workers; its methods have rayon's names.",
+        sentence: "par_iter spreads a loop over all compute workers; methods are named as in rayon.",
         show: computing::loops,
     },
     Chapter {
@@ -66,8 +59,7 @@ pub const CHAPTERS: &[Chapter] = &[
     },
     Chapter {
         title: "priorities",
-        sentence: "High-priority tasks run before normal ones and those before low ones, yet low \
-                   ones do not starve.",
+        sentence: "High priority runs before normal, normal before low, and low does not starve.",
         show: |_| workers::priorities(),
     },
     Chapter {
@@ -77,72 +69,62 @@ pub const CHAPTERS: &[Chapter] = &[
     },
     Chapter {
         title: "hostages",
-        sentence: "A task that blocks its worker delays other tasks by milliseconds: another worker \
-                   or a spare thread runs them.",
+        sentence: "When a task blocks its worker, ready tasks run on other workers or on a spare thread.",
         show: workers::hostages,
     },
     Chapter {
         title: "sockets",
-        sentence: "A TCP service replies in time while a parallel loop keeps every core busy, all in \
-                   one runtime.",
+        sentence: "A TCP service replies in time while a parallel loop keeps every core busy, in one runtime.",
         show: io::sockets,
     },
     Chapter {
         title: "files",
-        sentence: "A read of what is in the page cache completes at once, without a thread pool.",
+        sentence: "Reads of what is in the page cache complete at once, without a thread pool.",
         show: io::files,
     },
     Chapter {
         title: "timers",
-        sentence: "A sleep ends microseconds after its deadline, and a timeout that does not fire is \
-                   cheap.",
+        sentence: "A sleep ends microseconds after its deadline; a timeout that does not fire is cheap.",
         show: io::timers,
     },
     Chapter {
         title: "graph",
-        sentence: "A graph is built once and run many times; values flow along its edges, and async \
-                   nodes hold no thread.",
+        sentence: "A graph is built once and run many times; async nodes hold no thread while they wait.",
         show: |_| graphs::graph(),
     },
     Chapter {
         title: "profile",
-        sentence: "A profile of a graph's run shows when each node ran, and which chain of nodes \
-                   took longest.",
+        sentence: "A profile tells when each node of a graph ran, and names the critical path.",
         show: |_| graphs::profile(),
     },
     Chapter {
         title: "pipeline",
-        sentence: "A pipeline takes items through serial and parallel stages in order, a limited \
-                   number at a time.",
+        sentence: "Items pass through the stages of a pipeline in parallel, and leave it in order.",
         show: graphs::pipeline,
     },
     Chapter {
         title: "posts",
-        sentence: "A post is a closure without a handle, for any worker or for one; delayed posts \
-                   run at their time.",
+        sentence: "A post hands a closure to any worker, or to a certain one, now or later.",
         show: posts::posts,
     },
     Chapter {
         title: "hive",
-        sentence: "A hive is a runtime that runs on the thread that calls it, as an event loop does.",
+        sentence: "A hive is a runtime that its caller runs, as an event loop does.",
         show: |_| posts::hive(),
     },
     Chapter {
         title: "simulator",
-        sentence: "The simulator runs a program in virtual time, in an order that a seed decides; \
-                   the seed repeats a failure.",
+        sentence: "The simulator runs a program in an order that a seed decides, so the seed repeats a failure.",
         show: simulator::simulator,
     },
     Chapter {
         title: "shutdown",
-        sentence: "Shutdown lets tasks finish, or cancels them; after a deadline it reports which \
-                   are left.",
+        sentence: "Shutdown lets tasks finish or cancels them, and reports which did not end in time.",
         show: |_| structure::shutdown(),
     },
     Chapter {
         title: "counters",
-        sentence: "Every worker counts what it does at all times, and describe tells the state of a \
-                   runtime.",
+        sentence: "Every worker counts what it does, and describe shows the state of a runtime.",
         show: |_| workers::counters(),
     },
 ];

@@ -9,15 +9,15 @@ const ROUNDS: usize = 3;
 
 /// Fibonacci numbers by their definition: hardly anything but joins.
 pub fn join(guide: &Guide) -> Shown {
-    beside_rayon(guide, "fib", "recursive Fibonacci numbers, a join per call; per join")
+    beside_rayon(guide, "fib", "recursive Fibonacci numbers, per join")
 }
 
 pub fn loops(guide: &Guide) -> Shown {
-    beside_rayon(guide, "sum", "sum of 10 million numbers, per number")
+    beside_rayon(guide, "sum", "sum of a slice of numbers, per number")
 }
 
 pub fn sort(guide: &Guide) -> Shown {
-    beside_rayon(guide, "sort", "10 million random numbers sorted, per number")
+    beside_rayon(guide, "sort", "stable sort of random numbers, per number")
 }
 
 fn beside_rayon(guide: &Guide, scenario: &str, what: &str) -> Shown {

@@ -34,7 +34,7 @@ pub fn graph() -> Shown {
     };
     let times: Vec<_> = (0..RUNS).map(run).collect();
     format!(
-        "3 async nodes await {} each, at the same time; {RUNS} runs of all 7 nodes took {}",
+        "{RUNS} runs of 7 nodes, 3 of which wait for {} side by side, took {}",
         span(FETCH),
         times.join(", ")
     )
@@ -60,7 +60,7 @@ pub fn profile() -> Shown {
         Err(error) => format!("no trace in {}: {error}", std::env::temp_dir().display()),
     };
     format!(
-        "longest chain of the run: {}, {} of {}\n{saved}",
+        "critical path: {}, {} of {}\n{saved}",
         profile.critical_names().join(" → "),
         span(profile.critical_time()),
         span(profile.elapsed())
@@ -97,8 +97,8 @@ pub fn pipeline(guide: &Guide) -> Shown {
     let words = |compared: Comparison| {
         let items = compared.words(0, Says::Cost, |ns| seconds(ns / 1e9));
         format!(
-            "{REQUESTS} requests of 5 to 11 ms, 100 at a time: answers in order after {time}\n\
-             4 stages of some 100 ns each, per item: {items}"
+            "{REQUESTS} requests of 5 to 11 ms, 100 at a time: all answers, in order, after {time}\n\
+             4 stages of 100 ns each, per item: {items}"
         )
     };
     guide.measure("pipeline", "seq", Bound::Work, 2).map_or_else(|failure| failure, words)

@@ -113,6 +113,8 @@ pub enum Says {
     Rate,
     /// The more, the later.
     Delay,
+    /// The more, the longer.
+    Latency,
 }
 
 impl Comparison {
@@ -138,8 +140,8 @@ impl Says {
 fn called(name: &'static str) -> &'static str {
     match name {
         "tokio" => "Tokio",
-        "tokio+rayon" => "Tokio with rayon",
-        "seq" => "plain code on one thread",
+        "tokio+rayon" => "Tokio + rayon",
+        "seq" => "one thread",
         name => name,
     }
 }
@@ -161,6 +163,7 @@ fn words(
         Says::Cost => format!("{less} is {times} × as fast"),
         Says::Rate => format!("{more} is {times} × as fast"),
         Says::Delay => format!("{more} is {times} × as late"),
+        Says::Latency => format!("{more} takes {times} × as long"),
     };
     format!("{figures} ({verdict})")
 }
@@ -180,26 +183,18 @@ mod tests {
 
     #[test]
     fn a_comparison_names_who_is_better_by_the_same_rule() {
-        assert_eq!(
-            compared(Says::Cost, 40.0, 120.0),
-            "filch 40.0, Tokio 120 (filch is 3.0 × as fast)"
-        );
-        assert_eq!(
-            compared(Says::Cost, 120.0, 40.0),
-            "filch 120, Tokio 40.0 (Tokio is 3.0 × as fast)"
-        );
-        assert_eq!(
-            compared(Says::Rate, 40.0, 120.0),
-            "filch 40.0, Tokio 120 (Tokio is 3.0 × as fast)"
-        );
-        assert_eq!(
-            compared(Says::Delay, 1.0, 25.2),
-            "filch 1.00, Tokio 25.2 (Tokio is 25 × as late)"
-        );
-        assert_eq!(
-            compared(Says::Delay, 3.0, 2.0),
-            "filch 3.00, Tokio 2.00 (filch is 1.5 × as late)"
-        );
+        for (says, ours, theirs, verdict) in [
+            (Says::Cost, 40.0, 120.0, "filch is 3.0 × as fast"),
+            (Says::Cost, 120.0, 40.0, "Tokio is 3.0 × as fast"),
+            (Says::Rate, 40.0, 120.0, "Tokio is 3.0 × as fast"),
+            (Says::Rate, 120.0, 40.0, "filch is 3.0 × as fast"),
+            (Says::Delay, 40.0, 1_000.0, "Tokio is 25 × as late"),
+            (Says::Delay, 30.0, 20.0, "filch is 1.5 × as late"),
+            (Says::Latency, 20.0, 30.0, "Tokio takes 1.5 × as long"),
+        ] {
+            let expected = format!("filch {}, Tokio {} ({verdict})", figure(ours), figure(theirs));
+            assert_eq!(compared(says, ours, theirs), expected);
+        }
     }
 
     #[test]

@@ -22,12 +22,12 @@ fn ns(ns: f64) -> String {
 /// Tokio for the service and rayon for the loop.
 pub fn sockets(guide: &Guide) -> Shown {
     let words = |compared: Comparison| {
-        let [median, late] = [0, 1].map(|metric| compared.words(metric, Says::Delay, us));
+        let [median, late] = [0, 1].map(|metric| compared.words(metric, Says::Latency, us));
         let rate = compared.words(3, Says::Rate, |rate| grouped(rate as u64));
         format!(
-            "5,000 requests a second on 64 connections, median reply: {median}\n\
-             slowest reply of 100: {late}\n\
-             steps of the loop meanwhile, per second: {rate}"
+            "64 connections send 5,000 requests a second; time to the reply:\n  \
+             median: {median}\n  99th percentile: {late}\n\
+             steps of the loop per second: {rate}"
         )
     };
     let bound = Bound::Time(Some(WINDOW));
@@ -79,8 +79,8 @@ pub fn timers(guide: &Guide) -> Shown {
         let (late, cancelled) =
             (late.words(0, Says::Delay, us), cancelled.words(0, Says::Cost, ns));
         format!(
-            "a sleep of 1 ms ends late, in the median by: {late}\n\
-             a timeout that is set and cancelled costs: {cancelled}"
+            "a sleep of 1 ms ends late by (median): {late}\n\
+             a timeout, set and cancelled: {cancelled}"
         )
     };
     late.and_then(|late| Ok(words(late, cancelled?))).unwrap_or_else(|failure| failure)

@@ -26,9 +26,9 @@ pub fn posts(guide: &Guide) -> Shown {
         Err(failure) => failure,
     };
     format!(
-        "{} closures for one worker: all ran on {}, in the order of their posts\n\
-         a future that is not Send stayed on it through {awaits} awaits, by spawn_to\n\
-         a post for 1 ms later runs late, in the median by: {late}",
+        "{} posts to worker {} all ran there, in order\n\
+         spawn_to kept a future that is not Send on that worker through {awaits} awaits\n\
+         a post for 1 ms later runs late by (median): {late}",
         grouped(POSTS),
         worker.name,
     )
@@ -91,7 +91,7 @@ pub fn hive() -> Shown {
     let here = thread::current().id();
     assert!(told.iter().eq((0..POSTS).map(|number| (number, here))), "all here, in order");
     format!(
-        "{} closures from another thread ran on this one, in order; over after {time}",
+        "{} posts from another thread all ran on this one, in order, within {time}",
         grouped(POSTS)
     )
 }

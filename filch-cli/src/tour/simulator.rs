@@ -25,8 +25,9 @@ pub fn simulator(guide: &Guide) -> Shown {
     let again = Sim::new().seed(seed).try_run(two_deposits).expect_err("the same run");
     assert_eq!(again.to_string(), failure.to_string(), "the seed repeats all of it");
     format!(
-        "planted bug: two deposits may both read a balance before either writes it\n\
-         seed {seed} shows it, found among {} in {time}: \"{LOST}\"; run again, it fails the same way",
+        "planted bug: two deposits may read the same balance, and one is lost\n\
+         found after {} seeds and {time}: seed {seed} fails with \"{LOST}\"\n\
+         seed {seed} again: the same failure",
         seed + 1
     )
 }

@@ -47,7 +47,7 @@ pub fn block_on() -> Shown {
     let time = span(start.elapsed());
     assert_eq!(census.read(), (DESCENDANTS, DESCENDANTS));
     let all = grouped(DESCENDANTS);
-    format!("{all} tasks and closures that nobody awaited: all gone when it returned, after {time}")
+    format!("{all} tasks that nobody awaited were gone when it returned, after {time}")
 }
 
 /// Ten children, tasks and jobs in turn, with as many below each.
@@ -119,5 +119,5 @@ pub fn shutdown() -> Shown {
     let [blocker] = &report.unfinished[..] else { panic!("one task holds it up: {report}") };
     assert_eq!(blocker.id, forgotten.id());
     assert!(time >= DEADLINE && forgotten.is_finished());
-    format!("with a deadline of {}, over after {}:\n{report}", span(DEADLINE), span(time))
+    format!("with a deadline of {} it was over after {}:\n{report}", span(DEADLINE), span(time))
 }

@@ -21,7 +21,9 @@ pub fn tasks(guide: &Guide) -> Shown {
     endless.cancel();
     let error = endless.wait_outcome().expect_err("it cannot end by itself");
     assert!(error.is_cancelled());
-    format!("a task, spawned and awaited: {cost}\na task without an end, cancelled: \"{error}\"")
+    format!(
+        "one task, spawned and awaited: {cost}\na task that would never end, cancelled: \"{error}\""
+    )
 }
 
 /// Every compute worker spins until some async tasks, posted one by one from here, have run.
@@ -53,7 +55,7 @@ pub fn jobs() -> Shown {
     let stopped = filch::wait_all(spinners);
     assert!(stopped.iter().all(|stopped| *stopped), "async tasks came through meanwhile");
     format!(
-        "with all {workers} compute workers busy, the slowest of {HOPS} async tasks started after {}",
+        "{HOPS} futures spawned while all {workers} compute workers were busy: the slowest started after {}",
         span(slowest)
     )
 }
@@ -87,8 +89,8 @@ pub fn wait() -> Shown {
     let time = each(start.elapsed(), JOBS);
     assert!(numbers.into_iter().eq(0..JOBS), "in the order of the handles");
     format!(
-        "{} closures spawned and waited for on this thread: {time} each\n\
-         a task and a closure waited for, here and on both kinds of worker: 6 × 7 = 42",
+        "{} closures, spawned and waited for on this thread: {time} each\n\
+         a future and a closure, waited for here and on both kinds of worker: 6 × 7 = 42",
         grouped(JOBS)
     )
 }

@@ -22,7 +22,7 @@ pub fn priorities() -> Shown {
     let others = tasks_before_a_low_one();
     let [high, normal, low] = [high, normal, low].map(figure);
     format!(
-        "30 of each queued together, mean position of 90: high {high}, normal {normal}, low {low}\n\
+        "90 tasks queued, mean position: high {high}, normal {normal}, low {low}\n\
          beside an endless stream of normal tasks, a low one ran after {} of them",
         grouped(others)
     )
@@ -98,7 +98,7 @@ pub fn stealing() -> Shown {
     let (least, most) = (shares.values().min(), shares.values().max());
     let moved = runtime.snapshot().total();
     format!(
-        "{TASKS} tasks of {}, all queued on one worker, took {}\n\
+        "{TASKS} tasks of {} queued on one worker: done after {}\n\
          {} workers ran {} to {} of them each; {} were stolen, in {} steals",
         span(WORK),
         span(time),
@@ -143,10 +143,10 @@ pub fn spin_for(time: Duration) {
 pub fn hostages(guide: &Guide) -> Shown {
     let words = |delays: Comparison| {
         let [one, all] =
-            [0, 1].map(|metric| delays.words(metric, Says::Delay, |ms| seconds(ms / 1e3)));
+            [0, 1].map(|metric| delays.words(metric, Says::Latency, |ms| seconds(ms / 1e3)));
         format!(
-            "one of 2 workers blocked for 200 ms, longest delay of a ready task: {one}\n\
-             both blocked: {all}"
+            "tasks block their workers for 200 ms; longest delay of a ready task:\n  \
+             one of 2 workers blocked: {one}\n  both blocked: {all}"
         )
     };
     guide.measure("hostage", "tokio", Bound::Little, 1).map_or_else(|failure| failure, words)
