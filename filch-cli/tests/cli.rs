@@ -240,7 +240,7 @@ fn remove_trace(words: &str) {
         serde_json::from_str(&fs::read_to_string(path).expect("written")).expect("JSON");
     fs::remove_file(path).expect("ours");
     let events = trace["traceEvents"].as_array().expect("a list");
-    for node in ["load", "settings", "part 4", "merge"] {
+    for node in ["load", "settings", "part 6", "merge"] {
         assert!(events.iter().any(|event| event["name"] == node), "{node}");
     }
 }

@@ -9,7 +9,7 @@ use std::env;
 pub const CHAPTERS: &[Chapter] = &[
     Chapter {
         title: "machine",
-        sentence: "Every figure below is measured on this machine, now; filch and its peers take turns.",
+        sentence: "Every figure below is measured on this machine, now; filch, Tokio and rayon take turns.",
         show: machine,
     },
     Chapter {

@@ -42,7 +42,7 @@ pub enum Bound {
     Little,
 }
 
-/// Who leads through a chapter. Its progress line goes with it.
+/// Leads through one chapter. Its progress line is erased when it is dropped.
 pub struct Guide {
     effort: Effort,
     /// Which chapter this is.
