@@ -9,7 +9,7 @@ use std::env;
 pub const CHAPTERS: &[Chapter] = &[
     Chapter {
         title: "machine",
-        sentence: "Every figure below is measured on this machine, now; filch, Tokio and rayon take turns.",
+        sentence: "Every figure is measured here and now; comparisons are medians of short rounds, in turns.",
         show: machine,
     },
     Chapter {

@@ -43,7 +43,7 @@ pub fn files(guide: &Guide) -> Shown {
     };
     let words = |compared: Comparison| {
         let reads = compared.words(0, Says::Cost, ns);
-        format!("{own}\nrandom reads of 4 KiB, 32 at a time, per read: {reads}")
+        format!("{own}\nrandom reads of 4 KiB, per read: {reads}")
     };
     guide.measure("file_random", "tokio", Bound::Little, 5).map_or_else(|failure| failure, words)
 }

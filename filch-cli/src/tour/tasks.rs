@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// What a task costs that is spawned and awaited; one more is cancelled.
 pub fn tasks(guide: &Guide) -> Shown {
-    let cost = match guide.measure("spawn_await", "tokio", Bound::Work, 5) {
+    let cost = match guide.measure("spawn_await", "tokio", Bound::Time(None), 5) {
         Ok(compared) => compared.words(0, Says::Cost, |ns| seconds(ns / 1e9)),
         Err(failure) => failure,
     };
@@ -55,7 +55,7 @@ pub fn jobs() -> Shown {
     let stopped = filch::wait_all(spinners);
     assert!(stopped.iter().all(|stopped| *stopped), "async tasks came through meanwhile");
     format!(
-        "{HOPS} futures spawned while all {workers} compute workers were busy: the slowest started after {}",
+        "{HOPS} futures spawned while every compute worker was busy: the slowest started after {}",
         span(slowest)
     )
 }
@@ -90,7 +90,7 @@ pub fn wait() -> Shown {
     assert!(numbers.into_iter().eq(0..JOBS), "in the order of the handles");
     format!(
         "{} closures, spawned and waited for on this thread: {time} each\n\
-         called on this thread, on a compute worker and on an I/O worker, it returned the same",
+         on this thread, a compute worker and an I/O worker it returned the same two values",
         grouped(JOBS)
     )
 }
