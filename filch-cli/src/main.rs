@@ -21,7 +21,7 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Walk through what filch does, in under a minute (the default)
-    Tour,
+    Tour(tour::TourArgs),
     /// Compare filch with its peers
     Bench(bench::BenchArgs),
     /// Find parameters that suit this machine, and write them to a file
@@ -32,6 +32,12 @@ enum Command {
     /// Be a client of a server under measurement; `sample` calls this
     #[command(hide = true)]
     Load(bench::LoadArgs),
+}
+
+impl Default for Command {
+    fn default() -> Self {
+        Self::Tour(tour::TourArgs::default())
+    }
 }
 
 /// Whether a runtime can be made of what the environment and its file say. Asked before anything is
@@ -52,8 +58,8 @@ fn exit_code(error: &io::Error) -> ExitCode {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command.unwrap_or(Command::Tour) {
-        Command::Tour => check_configuration().and_then(|()| tour::tour()),
+    let outcome = match Cli::parse().command.unwrap_or_default() {
+        Command::Tour(args) => tour::tour(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Tune(args) => tune::tune(&args),
         Command::Sample(args) => bench::sample(&args).map(|never| match never {}),

@@ -1,7 +1,8 @@
-//! Style: colour on a terminal, plain text elsewhere, and figures in few digits.
+//! Style: colour on a terminal, plain text elsewhere, a line that tells of progress, and figures in few digits.
 
 use std::fmt::Display;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write, stderr};
+use std::mem::MaybeUninit;
 
 /// Whether escape codes may be written to standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,31 @@ impl Style {
             Self::Coloured => format!("\x1b[{code}m{text}\x1b[0m"),
             Self::Plain => text.to_string(),
         }
+    }
+}
+
+/// A line on standard error that the next one overwrites, and an empty one erases. Nothing when nobody
+/// watches, and no escape codes.
+pub fn show_progress(what: &str) {
+    let mut error = stderr();
+    if error.is_terminal() {
+        // The last column is left free: some terminals go on to the next line after it.
+        let width = columns() - 1;
+        // Progress that cannot be shown is no reason to stop.
+        let _ = write!(error, "\r{what:width$.width$}\r");
+        let _ = error.flush();
+    }
+}
+
+/// The width of the terminal on standard error; a usual one if it does not tell.
+fn columns() -> usize {
+    let mut size = MaybeUninit::<libc::winsize>::zeroed();
+    // SAFETY: the pointer is valid for writing one `winsize`.
+    unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, size.as_mut_ptr()) };
+    // SAFETY: zeroed, and zeros are a size.
+    match unsafe { size.assume_init() }.ws_col {
+        0 => 80,
+        columns => columns.into(),
     }
 }
 

@@ -2,26 +2,32 @@
 
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
-/// Every runtime that takes part in the benchmark.
-const RUNTIMES: [&str; 14] = [
-    "filch",
-    "closure",
-    "tokio",
-    "smol",
-    "rayon",
-    "chili",
-    "seq",
-    "filch-epoll",
-    "compio",
-    "tokio+rayon",
-    "tokio+blocking",
-    "threads",
-    "rayon-dag",
-    "vec",
-];
+/// The runtimes that take part in the benchmark: ours, with what bounds it, and its peers.
+const OWN: [&str; 5] = ["filch", "closure", "seq", "filch-epoll", "threads"];
+const PEERS: &[&str] = if cfg!(feature = "peers") {
+    &[
+        "tokio",
+        "smol",
+        "rayon",
+        "chili",
+        "compio",
+        "tokio+rayon",
+        "tokio+blocking",
+        "rayon-dag",
+        "vec",
+    ]
+} else {
+    &[]
+};
+
+/// Every runtime that takes part.
+fn known_runtimes() -> impl Iterator<Item = &'static str> {
+    OWN.iter().chain(PEERS).copied()
+}
 
 fn filch(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_filch")).args(args).output().expect("the program starts")
@@ -72,7 +78,7 @@ fn unknown_runtime_is_refused_and_the_known_ones_are_listed() {
     let refused = filch(&["bench", "--runtimes", "nonsense"]);
     assert_eq!(refused.status.code(), Some(2));
     let message = text(&refused.stderr);
-    for known in RUNTIMES {
+    for known in known_runtimes() {
         assert!(message.contains(known), "{known} is missing in: {message}");
     }
 }
@@ -123,7 +129,7 @@ fn every_scenario_yields_its_metrics_for_every_runtime_that_takes_part() {
     let rows = report["results"].as_array().expect("a list");
     for (scenario, runtimes) in scenarios() {
         for runtime in runtimes {
-            assert!(RUNTIMES.contains(&runtime.as_str()), "{runtime}");
+            assert!(known_runtimes().any(|known| known == runtime), "{runtime}");
             let found = rows.iter().filter(|row| {
                 row["scenario"] == scenario.as_str() && row["runtime"] == runtime.as_str()
             });
@@ -143,36 +149,157 @@ fn every_scenario_yields_its_metrics_for_every_runtime_that_takes_part() {
 fn fork_join_stands_beside_its_peers_and_sequential_code() {
     const PROGRAMS: [&str; 8] =
         ["fib", "tree_1k", "tree_131k", "tree_16m", "nqueens", "matmul", "skynet", "uts"];
+    let all: &[&str] = if cfg!(feature = "peers") {
+        &["filch", "rayon", "chili", "seq"]
+    } else {
+        &["filch", "seq"]
+    };
     for program in PROGRAMS {
         let (_, runtimes) =
             scenarios().into_iter().find(|(name, _)| name == program).expect(program);
-        assert_eq!(runtimes, ["filch", "rayon", "chili", "seq"], "{program}");
+        assert_eq!(runtimes, all, "{program}");
     }
     let run = filch(&["bench", "--quick", "--only", "fib,tree_1k", "--threads", "1"]);
     assert!(run.status.success(), "{}", text(&run.stderr));
-    for runtime in ["filch", "rayon", "chili", "seq"] {
+    for runtime in all {
         assert_eq!(text(&run.stdout).matches(&format!("  {runtime} ")).count(), 2, "{runtime}");
     }
 }
 
 #[test]
 fn scenario_without_any_runtime_asked_for_is_left_out() {
-    let run = filch(&["bench", "--quick", "--only", "fib,yield_many", "--runtimes", "chili"]);
+    let run = filch(&["bench", "--quick", "--only", "fib,yield_many", "--runtimes", "seq"]);
     assert!(run.status.success(), "{}", text(&run.stderr));
     let words = text(&run.stdout);
     assert!(words.contains("fib") && !words.contains("yield_many"), "{words}");
 }
 
+/// The chapters of the tour, as its list names them: title and sentence.
+fn chapters() -> Vec<(String, String)> {
+    let chapter = |line: &str| {
+        let (title, sentence) = line.split_once(' ').expect("a title and a sentence");
+        (title.to_owned(), sentence.trim().to_owned())
+    };
+    text(&filch(&["tour", "--list"]).stdout).lines().map(chapter).collect()
+}
+
+/// Lines of a tour that are not indented: titles and sentences.
+fn heads(output: &Output) -> Vec<String> {
+    let words = text(&output.stdout);
+    let heads = words.lines().filter(|line| !line.is_empty() && !line.starts_with(' '));
+    heads.map(str::to_owned).collect()
+}
+
+/// Every chapter that measures only what it does itself, or little besides.
+const CHEAP: &str = "machine,tasks,jobs,wait,block_on,group,scope,priorities,stealing,graph,hive,simulator,\
+                     shutdown,counters";
+
+#[test]
+fn list_of_the_tour_names_what_only_accepts() {
+    let chapters = chapters();
+    for known in CHEAP.split(',').chain(["join", "sort", "sockets", "files", "timers", "pipeline"])
+    {
+        assert!(chapters.iter().any(|(title, _)| title == known), "{known} in {chapters:?}");
+    }
+    assert!(chapters.iter().all(|(_, sentence)| sentence.ends_with('.')), "{chapters:?}");
+}
+
+#[test]
+fn unknown_chapter_is_refused_and_the_known_ones_are_listed() {
+    let refused = filch(&["tour", "--only", "machine,nonsense"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let message = text(&refused.stderr);
+    assert!(message.contains("'nonsense'"), "{message}");
+    for (known, _) in chapters() {
+        assert!(message.contains(&known), "{known} is missing in: {message}");
+    }
+}
+
+#[test]
+fn tour_through_a_pipe_has_chosen_chapters_and_neither_escape_codes_nor_progress() {
+    let run = filch(&["tour", "--quick", "--only", CHEAP, "--only", "profile"]);
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    assert_eq!(text(&run.stderr), "", "the planted panic, and progress, are not for a pipe");
+    let words = text(&run.stdout);
+    assert!(!words.contains(['\x1b', '\r']), "{words:?}");
+    let chosen: Vec<_> = CHEAP.split(',').chain(["profile"]).collect();
+    let expected = chapters().into_iter().filter(|(title, _)| chosen.contains(&title.as_str()));
+    let said = heads(&run);
+    assert_eq!(said.len(), chosen.len(), "{words}");
+    for ((title, sentence), said) in expected.zip(said) {
+        assert!(said.starts_with(&title) && said.ends_with(&sentence), "{title}: {said}");
+    }
+    remove_trace(&words);
+}
+
+/// Reads the trace that a tour has written, and removes it.
+fn remove_trace(words: &str) {
+    let (_, rest) = words.split_once("trace in ").expect("a trace");
+    let (path, _) = rest.split_once(';').expect("a path");
+    let trace: Value =
+        serde_json::from_str(&fs::read_to_string(path).expect("written")).expect("JSON");
+    fs::remove_file(path).expect("ours");
+    let events = trace["traceEvents"].as_array().expect("a list");
+    for node in ["load", "settings", "part 6", "merge"] {
+        assert!(events.iter().any(|event| event["name"] == node), "{node}");
+    }
+}
+
+#[test]
+fn comparisons_of_the_tour_name_filch_and_its_peers_if_there_are_any() {
+    let only = "join,loops,sort,sockets,files,timers,pipeline,posts";
+    let run = filch(&["tour", "--quick", "--only", only]);
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    let words = text(&run.stdout);
+    assert!(!words.contains("not measured"), "{words}");
+    let compared = words.lines().filter(|line| line.contains(": filch ")).count();
+    assert!(compared >= 9, "{words}");
+    for peer in ["rayon", "Tokio", "Tokio + rayon"] {
+        let named = words.lines().any(|line| line.contains(&format!(", {peer} ")));
+        assert_eq!(named, cfg!(feature = "peers"), "{peer}: {words}");
+    }
+}
+
+#[test]
+fn tour_whose_trace_cannot_be_written_says_why_and_goes_on() {
+    let nowhere = scratch("no such place");
+    let run = Command::new(env!("CARGO_BIN_EXE_filch"))
+        .args(["tour", "--quick", "--only", "files,profile,shutdown"])
+        .env("TMPDIR", &nowhere)
+        .output()
+        .expect("the program starts");
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    assert_eq!(heads(&run).len(), 3);
+    let words = text(&run.stdout);
+    for refused in ["no trace in ", "no file in "] {
+        let line = words.lines().find(|line| line.contains(refused)).expect(refused);
+        assert!(line.contains("no such place: ") && line.contains("(os error 2)"), "{line}");
+    }
+}
+
+#[test]
+fn reader_who_closes_the_pipe_ends_the_tour_quietly() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_filch"));
+    command.args(["tour", "--quick", "--only", "machine,wait,shutdown"]);
+    let mut tour =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    drop(tour.stdout.take());
+    let end = tour.wait_with_output().expect("it ends");
+    assert!(end.status.success());
+    assert_eq!(text(&end.stderr), "");
+}
+
 #[test]
 fn no_arguments_mean_the_tour() {
-    let (bare, tour) = (filch(&[]), filch(&["tour"]));
-    assert!(bare.status.success() && tour.status.success());
-    let titles = |output: &Output| -> Vec<String> {
-        let words = text(&output.stdout);
-        words.lines().filter(|line| !line.starts_with(' ')).map(str::to_owned).collect()
-    };
-    assert!(!titles(&bare).is_empty());
-    assert_eq!(titles(&bare), titles(&tour));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_filch"));
+    let mut tour = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut first = String::new();
+    let stdout = tour.stdout.take().expect("piped");
+    BufReader::new(stdout).read_line(&mut first).expect("UTF-8");
+    // The pipe is closed by now, so the tour ends before its next chapter.
+    assert!(tour.wait().expect("it ends").success());
+    let (title, sentence) = &chapters()[0];
+    assert!(first.starts_with(title) && first.contains(sentence), "{first}");
 }
 
 #[test]

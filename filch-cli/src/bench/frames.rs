@@ -9,15 +9,16 @@
 //!
 //! Not here: the loop itself, and what is measured (`scenarios/pump`).
 
+#[cfg(feature = "peers")]
+mod tokio;
+
+#[cfg(feature = "peers")]
+pub use tokio::Tokio;
+
 use super::peers::BASE;
-use super::servers::{LOOP, Work, compute_on_filch};
+use super::servers::{Work, compute_on_filch};
 use filch::{Builder, Pump, WorkerId};
-use rayon::prelude::*;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime;
-use tokio::sync::oneshot;
-use tokio::task::{LocalSet, yield_now};
 
 /// A runtime with tasks on the thread that made it, which run when it lets them.
 pub trait Framed: Sized {
@@ -68,58 +69,11 @@ impl Framed for Filch {
     }
 }
 
-pub struct Tokio {
-    runtime: runtime::Runtime,
-    tasks: LocalSet,
-    pool: Arc<rayon::ThreadPool>,
-}
-
-impl Framed for Tokio {
-    const NAME: &'static str = "tokio+rayon";
-
-    fn start(threads: usize) -> Self {
-        let runtime = runtime::Builder::new_current_thread().enable_all().build();
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        Self {
-            runtime: runtime.expect("tokio starts"),
-            tasks: LocalSet::new(),
-            pool: Arc::new(pool.expect("rayon starts")),
-        }
-    }
-
-    fn compute(&self, work: &'static Work) {
-        self.pool.spawn(move || {
-            while work.goes_on() {
-                (0..LOOP).into_par_iter().for_each(|_| work.piece());
-            }
-        });
-    }
-
-    fn act(&self, work: &'static Work) {
-        let pool = self.pool.clone();
-        drop(self.tasks.spawn_local(async move {
-            while work.goes_on() {
-                let (done, result) = oneshot::channel();
-                pool.spawn(move || {
-                    work.piece();
-                    // The task may be gone.
-                    let _ = done.send(());
-                });
-                if result.await.is_err() {
-                    return;
-                }
-            }
-        }));
-    }
-
-    fn frame(&mut self, _: Duration) {
-        self.tasks.block_on(&self.runtime, yield_now());
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Filch, Framed, Tokio};
+    #[cfg(feature = "peers")]
+    use super::Tokio;
+    use super::{Filch, Framed};
     use crate::bench::servers::Work;
     use std::time::Duration;
 
@@ -137,6 +91,7 @@ mod tests {
             work.end();
         }
         acts::<Filch>();
+        #[cfg(feature = "peers")]
         acts::<Tokio>();
     }
 }

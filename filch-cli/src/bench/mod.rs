@@ -17,10 +17,12 @@ mod watchdog;
 
 pub use load::load;
 pub use machine::Machine;
-pub use stats::SplitMix;
+pub use peers::BASE;
+pub use runner::Series;
+pub use stats::{SplitMix, median};
 
 use crate::check_configuration;
-use crate::style::Style;
+use crate::style::{Style, show_progress};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use machine::Setting;
@@ -28,7 +30,7 @@ use report::Report;
 use runner::Plan;
 use scenarios::{Entry, Load, Size, Workers, catalogue, runtimes};
 use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -189,6 +191,38 @@ pub fn sample_with_config(
     runner::sample_in_child(scenario, peers::BASE, load, Some(config))
 }
 
+/// What the tour asks of a scenario.
+pub struct Trial<'a> {
+    pub scenario: &'a str,
+    pub runtimes: &'a [&'a str],
+    pub threads: usize,
+    pub rounds: usize,
+    /// As under `--quick`.
+    pub quick: bool,
+    /// As under `--duration`.
+    pub duration: Option<Duration>,
+}
+
+impl Trial<'_> {
+    /// The rounds of all runtimes that this program was built with, ours first.
+    ///
+    /// # Panics
+    /// If there is no such scenario.
+    pub fn run(&self, on_sample: impl FnMut(&str)) -> io::Result<Series> {
+        let entry = catalogue().into_iter().find(|entry| entry.name == self.scenario);
+        let plan = Plan {
+            threads: vec![self.threads],
+            repeats: self.rounds,
+            size: size(self.quick),
+            batch: 1,
+            duration: self.duration,
+            runtimes: self.runtimes.iter().map(|&name| name.to_owned()).collect(),
+        };
+        let mut series = plan.run(&entry.expect("a scenario of the catalogue"), on_sample)?;
+        Ok(series.remove(0))
+    }
+}
+
 fn plan(args: &BenchArgs) -> Plan {
     let default_repeats = if args.quick { QUICK_REPEATS } else { 7 };
     Plan {
@@ -237,15 +271,5 @@ fn introduce(style: Style, setting: &Setting) {
     }
     if setting.quick {
         println!("{}", style.dim("quick: samples are too small to compare"));
-    }
-}
-
-/// A line on standard error that the next one overwrites; nothing when nobody watches.
-pub fn show_progress(what: &str) {
-    let mut error = io::stderr();
-    if error.is_terminal() {
-        // Progress that cannot be shown is no reason to stop.
-        let _ = write!(error, "\r\x1b[K{what}\r");
-        let _ = error.flush();
     }
 }

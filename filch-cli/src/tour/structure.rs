@@ -47,7 +47,7 @@ pub fn block_on() -> Shown {
     let time = span(start.elapsed());
     assert_eq!(census.read(), (DESCENDANTS, DESCENDANTS));
     let all = grouped(DESCENDANTS);
-    format!("{all} descendants that nobody awaited; all dropped when it returned after {time}")
+    format!("{all} tasks that nobody awaited were gone when it returned, after {time}")
 }
 
 /// Ten children, tasks and jobs in turn, with as many below each.
@@ -83,7 +83,9 @@ pub fn group() -> Shown {
     let time = span(start.elapsed());
     assert_eq!(result, Err("no route"));
     assert_eq!(census.read(), (SIBLINGS, SIBLINGS));
-    format!("\"no route\" from one child; {SIBLINGS} siblings cancelled, 0 left after {time}")
+    format!(
+        "1 task failed with \"no route\"; {SIBLINGS} others were cancelled and gone after {time}"
+    )
 }
 
 /// A vector of this stack frame, squared in place by the compute workers.
@@ -100,7 +102,8 @@ pub fn scope() -> Shown {
     let time = span(start.elapsed());
     let sum: u64 = numbers.iter().sum();
     assert_eq!(sum, (NUMBERS - 1) * NUMBERS * (2 * NUMBERS - 1) / 6);
-    format!("{} numbers squared in {CHUNKS} borrowed chunks in {time}", grouped(NUMBERS))
+    let all = grouped(NUMBERS);
+    format!("{all} numbers of a local vector squared in place by {CHUNKS} tasks in {time}")
 }
 
 /// A runtime that one task does not let go.
@@ -116,5 +119,5 @@ pub fn shutdown() -> Shown {
     let [blocker] = &report.unfinished[..] else { panic!("one task holds it up: {report}") };
     assert_eq!(blocker.id, forgotten.id());
     assert!(time >= DEADLINE && forgotten.is_finished());
-    format!("over after {}\n{report}", span(time))
+    format!("with a deadline of {} it was over after {}:\n{report}", span(DEADLINE), span(time))
 }

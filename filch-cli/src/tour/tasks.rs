@@ -1,6 +1,7 @@
-//! Chapters on single tasks: spawn, jobs beside them, wait.
+//! Chapters on single tasks: spawn, closures beside them, wait.
 
-use super::{Shown, each, span};
+use super::guide::{Bound, Guide, Says};
+use super::{Shown, each, seconds, span};
 use crate::style::grouped;
 use filch::JoinHandle;
 use std::future::pending;
@@ -10,25 +11,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// One task spawns many and awaits them all; one more is cancelled.
-pub fn tasks() -> Shown {
-    const TASKS: u64 = 100_000;
-    let (sum, time) = filch::spawn(async {
-        let start = Instant::now();
-        let handles: Vec<_> = (0..TASKS).map(|n| filch::spawn(async move { n })).collect();
-        let sum: u64 = filch::wait_all_async(handles).await.into_iter().sum();
-        (sum, start.elapsed())
-    })
-    .wait();
-    assert_eq!(sum, TASKS * (TASKS - 1) / 2, "every task ran once");
-
+/// What a task costs that is spawned and awaited; one more is cancelled.
+pub fn tasks(guide: &Guide) -> Shown {
+    let cost = match guide.measure("spawn_await", "tokio", Bound::Time(None), 5) {
+        Ok(compared) => compared.words(0, Says::Cost, |ns| seconds(ns / 1e9)),
+        Err(failure) => failure,
+    };
     let endless = filch::spawn(pending::<()>());
     endless.cancel();
     let error = endless.wait_outcome().expect_err("it cannot end by itself");
     assert!(error.is_cancelled());
-
-    let (tasks, time) = (grouped(TASKS), each(time, TASKS));
-    format!("{tasks} tasks spawned and awaited, {time} each; one more: \"{error}\"")
+    format!(
+        "one task, spawned and awaited: {cost}\na task that would never end, cancelled: \"{error}\""
+    )
 }
 
 /// Every compute worker spins until some async tasks, posted one by one from here, have run.
@@ -60,7 +55,7 @@ pub fn jobs() -> Shown {
     let stopped = filch::wait_all(spinners);
     assert!(stopped.iter().all(|stopped| *stopped), "async tasks came through meanwhile");
     format!(
-        "slowest start of {HOPS} async tasks beside {workers} busy compute workers: {}",
+        "{HOPS} futures spawned while every compute worker was busy: the slowest started after {}",
         span(slowest)
     )
 }
@@ -93,5 +88,9 @@ pub fn wait() -> Shown {
     let numbers = filch::wait_all((0..JOBS).map(|n| filch::spawn_fn(move || n)));
     let time = each(start.elapsed(), JOBS);
     assert!(numbers.into_iter().eq(0..JOBS), "in the order of the handles");
-    format!("6 × 7 = 42 here and on both kinds of worker; {} jobs, {time} each", grouped(JOBS))
+    format!(
+        "{} closures, spawned and waited for on this thread: {time} each\n\
+         on this thread, a compute worker and an I/O worker it returned the same two values",
+        grouped(JOBS)
+    )
 }

@@ -1,13 +1,14 @@
 //! Chapters on the scheduler: which task is next, who runs it, and what it counts.
 
-use super::{Shown, span};
+use super::guide::{Bound, Comparison, Guide, Says};
+use super::{Shown, seconds, span};
 use crate::style::{figure, grouped};
 use filch::{Handle, Priority, Role};
 use std::collections::HashMap;
 use std::hint;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -21,8 +22,8 @@ pub fn priorities() -> Shown {
     let others = tasks_before_a_low_one();
     let [high, normal, low] = [high, normal, low].map(figure);
     format!(
-        "mean place of 30 each: high {high}, normal {normal}, low {low} of 90\n\
-         in an endless stream of normal tasks, a low one came after {} of them",
+        "90 tasks queued, mean position: high {high}, normal {normal}, low {low}\n\
+         beside an endless stream of normal tasks, a low one ran after {} of them",
         grouped(others)
     )
 }
@@ -97,7 +98,8 @@ pub fn stealing() -> Shown {
     let (least, most) = (shares.values().min(), shares.values().max());
     let moved = runtime.snapshot().total();
     format!(
-        "{TASKS} tasks of {} in {} on {} workers, {} to {} each; {} moved in {} steals",
+        "{TASKS} tasks of {} queued on one worker: done after {}\n\
+         {} workers ran {} to {} of them each; {} were stolen, in {} steals",
         span(WORK),
         span(time),
         shares.len(),
@@ -130,41 +132,24 @@ async fn spread(tasks: u64, work: Duration) -> Vec<ThreadId> {
     filch::wait_all_async(children).await
 }
 
-fn spin_for(time: Duration) {
+pub fn spin_for(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {
         hint::spin_loop();
     }
 }
 
-/// Tasks that block their thread until a child of theirs, which is queued behind them, has run.
-pub fn hostages() -> Shown {
-    let workers = super::workers();
-    let (one, all) = (child_delay(workers, 1), child_delay(workers, workers));
-    format!(
-        "ready behind a blocked task: ran after {}; with all {workers} workers blocked: {}",
-        span(one),
-        span(all)
-    )
-}
-
-/// The longest that a child of one of `stuck` blocked tasks waited.
-fn child_delay(workers: usize, stuck: usize) -> Duration {
-    let runtime = super::runtime(workers);
-    let all_here = Arc::new(Barrier::new(stuck));
-    let block = || {
-        let all_here = Arc::clone(&all_here);
-        runtime.spawn(async move {
-            all_here.wait();
-            let (ran, has_run) = mpsc::channel();
-            let start = Instant::now();
-            drop(filch::spawn(async move { ran.send(start.elapsed()) }));
-            has_run.recv_timeout(PATIENCE)
-        })
+/// Tasks block one of two workers, then both, while others are ready.
+pub fn hostages(guide: &Guide) -> Shown {
+    let words = |delays: Comparison| {
+        let [one, all] =
+            [0, 1].map(|metric| delays.words(metric, Says::Latency, |ms| seconds(ms / 1e3)));
+        format!(
+            "tasks block their workers for 200 ms; longest delay of a ready task:\n  \
+             one of 2 workers blocked: {one}\n  both blocked: {all}"
+        )
     };
-    let handles: Vec<_> = (0..stuck).map(|_| block()).collect();
-    let delays: Result<Vec<_>, RecvTimeoutError> = filch::wait_all(handles).into_iter().collect();
-    delays.expect("every child ran").into_iter().max().expect("one is stuck at least")
+    guide.measure("hostage", "tokio", Bound::Little, 1).map_or_else(|failure| failure, words)
 }
 
 /// What the default runtime has done for the tour, and what it is.
@@ -181,7 +166,7 @@ pub fn counters() -> Shown {
     let [polls, stolen, wakes, parks] =
         [total.polls, total.stolen, total.wakes, total.parks].map(grouped);
     format!(
-        "{polls} runs, {stolen} stolen, {wakes} wakes, {parks} sleeps on this tour; and now:\n{}",
+        "the default runtime so far: {polls} polls, {stolen} tasks stolen, {wakes} wakes, {parks} sleeps\n{}",
         lanes.join("\n")
     )
 }

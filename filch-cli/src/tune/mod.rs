@@ -7,9 +7,10 @@ mod search;
 mod space;
 mod stats;
 
-use crate::bench::{Machine, show_progress};
+use crate::bench::Machine;
 use crate::check_configuration;
 use crate::style::Style;
+use crate::style::show_progress;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use judge::{Bench, Scratch};

@@ -8,11 +8,15 @@
 //! Not here: what is measured (`scenarios`), in which order (`runner`).
 
 mod filch;
+#[cfg(feature = "peers")]
 mod smol;
+#[cfg(feature = "peers")]
 mod tokio;
 
 pub use filch::Filch;
+#[cfg(feature = "peers")]
 pub use smol::Smol;
+#[cfg(feature = "peers")]
 pub use tokio::Tokio;
 
 use std::future::Future;

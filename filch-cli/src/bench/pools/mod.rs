@@ -12,13 +12,17 @@
 //!
 //! Not here: async runtimes (`peers`), what is measured (`scenarios`).
 
+#[cfg(feature = "peers")]
 mod chili;
 mod filch;
+#[cfg(feature = "peers")]
 mod rayon;
 mod seq;
 
+#[cfg(feature = "peers")]
 pub use chili::Chili;
 pub use filch::Filch;
+#[cfg(feature = "peers")]
 pub use rayon::Rayon;
 pub use seq::Seq;
 
@@ -110,7 +114,9 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::{Chili, Filch, Jobs, Loops, Pool, Rayon, Scans, Seq, started};
+    #[cfg(feature = "peers")]
+    use super::{Chili, Rayon};
+    use super::{Filch, Jobs, Loops, Pool, Scans, Seq, started};
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 
@@ -148,11 +154,15 @@ mod tests {
     #[test]
     fn every_pool_forks_and_waits() {
         forks_and_returns_both_values::<Filch>();
+        #[cfg(feature = "peers")]
         forks_and_returns_both_values::<Rayon>();
+        #[cfg(feature = "peers")]
         forks_and_returns_both_values::<Chili>();
         forks_and_returns_both_values::<Seq>();
         waits_for_the_child::<Filch>();
+        #[cfg(feature = "peers")]
         waits_for_the_child::<Rayon>();
+        #[cfg(feature = "peers")]
         waits_for_the_child::<Chili>();
         waits_for_the_child::<Seq>();
     }
@@ -166,6 +176,7 @@ mod tests {
             }
         }
         elsewhere::<Filch>();
+        #[cfg(feature = "peers")]
         elsewhere::<Rayon>();
     }
 
@@ -182,7 +193,9 @@ mod tests {
     #[test]
     fn a_thread_alone_starts_with_the_same_side_on_every_pool() {
         starts_with_now_where_nobody_helps::<Filch>();
+        #[cfg(feature = "peers")]
         starts_with_now_where_nobody_helps::<Rayon>();
+        #[cfg(feature = "peers")]
         starts_with_now_where_nobody_helps::<Chili>();
         starts_with_now_where_nobody_helps::<Seq>();
     }
@@ -226,11 +239,13 @@ mod tests {
             });
         }
         loops::<Filch>();
+        #[cfg(feature = "peers")]
         loops::<Rayon>();
         loops::<Seq>();
         scans::<Filch>();
         scans::<Seq>();
         jobs::<Filch>();
+        #[cfg(feature = "peers")]
         jobs::<Rayon>();
     }
 }

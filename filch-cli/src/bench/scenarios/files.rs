@@ -5,22 +5,26 @@
 //! `spawn_blocking`; `threads` are plain threads with positional reads by std, the bound. `compio` has a
 //! runtime for each thread, and its tasks are dealt out beforehand.
 
+#[cfg(feature = "peers")]
+mod peers;
+
 use super::{Entry, Load, NS_PER_OP, Run, Workers, per_op};
-use crate::bench::peers::{Filch, Peer, Tokio, started};
-use crate::bench::servers::{Compio, Server};
+use crate::bench::peers::{Filch, Peer, started};
 use crate::bench::stats::SplitMix;
-use compio::BufResult;
-use compio::io::AsyncReadAtExt;
-use compio::runtime::Runtime;
 use std::fs::File;
 use std::future::Future;
-use std::io::{SeekFrom, Write};
+use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Barrier, OnceLock};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::Instant;
-use tokio::io::{AsyncReadExt, AsyncSeekExt};
+#[cfg(feature = "peers")]
+use {
+    crate::bench::peers::Tokio,
+    crate::bench::servers::{Compio, Server},
+    peers::{BLOCKING, OfBlocking, OfTokio, of_compio},
+};
 
 /// Bytes of the file; it stays in memory, and is larger than the caches of a core.
 const FILE: u64 = 64 << 20;
@@ -41,8 +45,11 @@ pub fn entries() -> Vec<Entry> {
             "reads of 4 KiB of a file in memory, 32 in flight, per read",
             vec![
                 Run { runtime: Filch::NAME, sample: sample::<OfFilch, Random> },
+                #[cfg(feature = "peers")]
                 Run { runtime: Tokio::NAME, sample: sample::<OfTokio, Random> },
+                #[cfg(feature = "peers")]
                 Run { runtime: BLOCKING, sample: sample::<OfBlocking, Random> },
+                #[cfg(feature = "peers")]
                 Run { runtime: Compio::NAME, sample: of_compio::<Random> },
                 Run { runtime: THREADS, sample: of_threads::<Random> },
             ],
@@ -52,8 +59,11 @@ pub fn entries() -> Vec<Entry> {
             "reads of 128 KiB of a file in memory, in order, one in flight for each worker, per read",
             vec![
                 Run { runtime: Filch::NAME, sample: sample::<OfFilch, Sequential> },
+                #[cfg(feature = "peers")]
                 Run { runtime: Tokio::NAME, sample: sample::<OfTokio, Sequential> },
+                #[cfg(feature = "peers")]
                 Run { runtime: BLOCKING, sample: sample::<OfBlocking, Sequential> },
+                #[cfg(feature = "peers")]
                 Run { runtime: Compio::NAME, sample: of_compio::<Sequential> },
                 Run { runtime: THREADS, sample: of_threads::<Sequential> },
             ],
@@ -61,7 +71,6 @@ pub fn entries() -> Vec<Entry> {
     ]
 }
 
-const BLOCKING: &str = "tokio+blocking";
 const THREADS: &str = "threads";
 
 /// A file without a name whose every 4 KiB begin with their number.
@@ -149,8 +158,6 @@ trait Reads: 'static {
 }
 
 struct OfFilch;
-struct OfTokio;
-struct OfBlocking;
 
 impl Reads for OfFilch {
     type Peer = Filch;
@@ -164,39 +171,6 @@ impl Reads for OfFilch {
         let (result, buf) = file.read_exact_at(buf, offset).await;
         result.expect("bytes");
         buf
-    }
-}
-
-impl Reads for OfTokio {
-    type Peer = Tokio;
-    type File = tokio::fs::File;
-
-    async fn open() -> tokio::fs::File {
-        tokio::fs::File::open(path()).await.expect("the file")
-    }
-
-    async fn read(file: &mut tokio::fs::File, mut buf: Vec<u8>, offset: u64) -> Vec<u8> {
-        file.seek(SeekFrom::Start(offset)).await.expect("an offset");
-        file.read_exact(&mut buf).await.expect("bytes");
-        buf
-    }
-}
-
-impl Reads for OfBlocking {
-    type Peer = Tokio;
-    type File = Arc<File>;
-
-    async fn open() -> Arc<File> {
-        Arc::new(File::open(path()).expect("the file"))
-    }
-
-    async fn read(file: &mut Arc<File>, mut buf: Vec<u8>, offset: u64) -> Vec<u8> {
-        let file = file.clone();
-        let read = move || {
-            file.read_exact_at(&mut buf, offset).expect("bytes");
-            buf
-        };
-        tokio::task::spawn_blocking(read).await.expect("no panic")
     }
 }
 
@@ -226,53 +200,6 @@ fn sample<R: Reads, O: Order>(load: Load) -> Vec<f64> {
         start.elapsed()
     });
     per_op(elapsed, tasks * reads)
-}
-
-fn of_compio<O: Order>(load: Load) -> Vec<f64> {
-    file();
-    let (tasks, reads) = O::extent(load);
-    let (all_there, all_done) = (Barrier::new(load.threads + 1), Barrier::new(load.threads + 1));
-    let elapsed = thread::scope(|scope| {
-        for thread in 0..load.threads {
-            let own = (thread..tasks).step_by(load.threads);
-            let (all_there, all_done) = (&all_there, &all_done);
-            scope.spawn(move || {
-                let runtime = Runtime::new().expect("compio starts");
-                runtime.block_on(async {
-                    let open = || compio::fs::File::open(path());
-                    let mut files = Vec::new();
-                    for task in own {
-                        files.push((task, open().await.expect("the file")));
-                    }
-                    all_there.wait();
-                    let spawn = |(task, file)| {
-                        compio::runtime::spawn(read_all::<O>(file, task, tasks, reads))
-                    };
-                    let readers: Vec<_> = files.into_iter().map(spawn).collect();
-                    for reader in readers {
-                        reader.await.expect("no panic");
-                    }
-                    all_done.wait();
-                });
-            });
-        }
-        all_there.wait();
-        let start = Instant::now();
-        all_done.wait();
-        start.elapsed()
-    });
-    per_op(elapsed, tasks * reads)
-}
-
-/// A task of compio's.
-async fn read_all<O: Order>(file: compio::fs::File, task: usize, tasks: usize, reads: usize) {
-    let mut buf = vec![0; O::SIZE];
-    for offset in O::offsets(task, tasks).take(reads) {
-        let BufResult(result, read) = file.read_exact_at(buf, offset).await;
-        result.expect("bytes");
-        check(&read, offset);
-        buf = read;
-    }
 }
 
 fn of_threads<O: Order>(load: Load) -> Vec<f64> {

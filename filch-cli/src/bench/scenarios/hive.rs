@@ -5,9 +5,9 @@
 
 use super::countdown::Countdown;
 use super::{Entry, Load, Metric, Run, WarmUp, Workers, per_op};
-use crate::bench::hives::{
-    Addressee, Computes, Filch, FilchWorker, Hive, Sleepers, Sleeps, Tokio, TokioChannel,
-};
+use crate::bench::hives::{Addressee, Computes, Filch, FilchWorker, Hive, Sleepers, Sleeps};
+#[cfg(feature = "peers")]
+use crate::bench::hives::{Tokio, TokioChannel};
 use crate::bench::machine::{cores, hurry};
 use crate::bench::servers::Work;
 use crate::bench::stats::SplitMix;
@@ -31,26 +31,23 @@ const PAUSE_US: std::ops::Range<u64> = 100..300;
 /// No task has reported yet.
 const PENDING: u64 = u64::MAX;
 
-/// One sampler, bound to each of these hives.
+/// One sampler, bound to our hive and to that of a peer.
 macro_rules! hives {
-    ($sampler:ident => $($hive:ident as $name:ident),+) => {
-        vec![$(Run { runtime: $hive::$name, sample: $sampler::<$hive> }),+]
+    ($sampler:ident => $own:ident, $peer:ident as $name:ident) => {
+        vec![
+            Run { runtime: $own::$name, sample: $sampler::<$own> },
+            #[cfg(feature = "peers")]
+            Run { runtime: $peer::$name, sample: $sampler::<$peer> },
+        ]
     };
 }
 
 pub fn entries() -> Vec<Entry> {
-    let late = |name, about, filch, tokio| Entry {
+    let late = |name, about, runs| Entry {
         metrics: &[P50, P95, P99, P999, WAKES],
         workers: Workers::Fixed(2),
         warm_up: WarmUp::Needless,
-        ..Entry::per_op(
-            name,
-            about,
-            vec![
-                Run { runtime: Filch::NAME, sample: filch },
-                Run { runtime: Tokio::NAME, sample: tokio },
-            ],
-        )
+        ..Entry::per_op(name, about, runs)
     };
     vec![
         Entry {
@@ -62,7 +59,7 @@ pub fn entries() -> Vec<Entry> {
             ..Entry::per_op(
                 "post_micro",
                 "as many threads as workers post tasks that count; and how often workers slept",
-                hives!(post_micro => Filch as NAME, Tokio as NAME),
+                hives!(post_micro => Filch, Tokio as NAME),
             )
         },
         Entry {
@@ -72,26 +69,35 @@ pub fn entries() -> Vec<Entry> {
             ..Entry::per_op(
                 "post_to",
                 "from a post to one worker to its run; Tokio: a thread with a channel",
-                hives!(post_to => FilchWorker as NAME, TokioChannel as NAME),
+                hives!(post_to => FilchWorker, TokioChannel as NAME),
             )
         },
         late(
             "post_delayed_1ms",
             "how late a post for 1 ms later runs",
-            late_by::<Filch, 1>,
-            late_by::<Tokio, 1>,
+            vec![
+                Run { runtime: Filch::NAME, sample: late_by::<Filch, 1> },
+                #[cfg(feature = "peers")]
+                Run { runtime: Tokio::NAME, sample: late_by::<Tokio, 1> },
+            ],
         ),
         late(
             "post_delayed_5ms",
             "how late a post for 5 ms later runs",
-            late_by::<Filch, 5>,
-            late_by::<Tokio, 5>,
+            vec![
+                Run { runtime: Filch::NAME, sample: late_by::<Filch, 5> },
+                #[cfg(feature = "peers")]
+                Run { runtime: Tokio::NAME, sample: late_by::<Tokio, 5> },
+            ],
         ),
         late(
             "post_delayed_16ms",
             "how late a post for 16 ms later runs",
-            late_by::<Filch, 16>,
-            late_by::<Tokio, 16>,
+            vec![
+                Run { runtime: Filch::NAME, sample: late_by::<Filch, 16> },
+                #[cfg(feature = "peers")]
+                Run { runtime: Tokio::NAME, sample: late_by::<Tokio, 16> },
+            ],
         ),
         Entry {
             metrics: &[
@@ -103,7 +109,7 @@ pub fn entries() -> Vec<Entry> {
             ..Entry::per_op(
                 "steal_pressure",
                 "one worker posts tasks of 2 us to itself; and the share that idle ones did not run",
-                hives!(steal_pressure => Filch as NAME, Tokio as NAME),
+                hives!(steal_pressure => Filch, Tokio as NAME),
             )
         },
         Entry {
@@ -113,7 +119,7 @@ pub fn entries() -> Vec<Entry> {
             ..Entry::per_op(
                 "hive_mixed",
                 "from a post to its run, while a parallel loop saturates all cores; and its pieces",
-                hives!(hive_mixed => Filch as TOGETHER, Tokio as TOGETHER),
+                hives!(hive_mixed => Filch, Tokio as TOGETHER),
             )
         },
     ]

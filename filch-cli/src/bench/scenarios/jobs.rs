@@ -2,7 +2,9 @@
 //! there is nothing to do.
 
 use super::{Entry, Load, per_op, runs};
-use crate::bench::pools::{Filch, Jobs, Loops, Pool, Rayon, started, timed};
+#[cfg(feature = "peers")]
+use crate::bench::pools::Rayon;
+use crate::bench::pools::{Filch, Jobs, Loops, Pool, started, timed};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -15,17 +17,17 @@ pub fn entries() -> Vec<Entry> {
         Entry::per_op(
             "job_run_wait",
             "an empty job, run and waited for on a worker, per job",
-            runs!(self::run_wait => Filch, Rayon),
+            runs!(self::run_wait => Filch, [Rayon]),
         ),
         Entry::per_op(
             "job_children_4k",
             "a job of 4,096 empty children, run and waited for on a worker, per child",
-            runs!(self::children => Filch, Rayon),
+            runs!(self::children => Filch, [Rayon]),
         ),
         Entry::per_op(
             "parallel_for_4096",
             "a loop of 4,096 empty turns, waited for on a worker, per loop",
-            runs!(self::empty_loop => Filch, Rayon),
+            runs!(self::empty_loop => Filch, [Rayon]),
         ),
     ]
 }

@@ -20,9 +20,11 @@ mod jobs;
 mod net;
 mod par;
 mod ping_pong;
+#[cfg(feature = "peers")]
 mod ping_pong_oneshot;
 mod pump;
 mod skynet_async;
+mod spawn_await;
 mod spawn_many_local;
 mod spawn_many_remote;
 mod sync;
@@ -31,7 +33,9 @@ mod timers;
 mod wake_latency;
 mod yield_many;
 
-use super::peers::{Filch, Peer, Smol, Tokio};
+use super::peers::{Filch, Peer};
+#[cfg(feature = "peers")]
+use super::peers::{Smol, Tokio};
 use std::time::Duration;
 
 /// A value that a scenario yields.
@@ -156,16 +160,30 @@ impl Entry {
     }
 }
 
-/// One sampler, bound to each of these pools.
+/// One sampler, bound to each of these pools; peers stand in brackets.
 macro_rules! runs {
-    ($module:ident::$sampler:ident => $($pool:ident),+) => {
-        vec![$($crate::bench::scenarios::Run {
-            runtime: <$pool as $crate::bench::pools::Pool>::NAME,
-            sample: $module::$sampler::<$pool>,
-        }),+]
+    ($module:ident::$sampler:ident => $own:ident $(, [$($peer:ident),+])? $(, $rest:ident)*) => {
+        [
+            $crate::bench::scenarios::bound!($own, $module::$sampler),
+            $($(
+                #[cfg(feature = "peers")]
+                $crate::bench::scenarios::bound!($peer, $module::$sampler),
+            )+)?
+            $($crate::bench::scenarios::bound!($rest, $module::$sampler)),*
+        ].to_vec()
     };
 }
 use runs;
+
+macro_rules! bound {
+    ($pool:ident, $module:ident::$sampler:ident) => {
+        $crate::bench::scenarios::Run {
+            runtime: <$pool as $crate::bench::pools::Pool>::NAME,
+            sample: $module::$sampler::<$pool>,
+        }
+    };
+}
+use bound;
 
 /// The names of all runtimes, in the order of their first appearance.
 pub fn runtimes() -> Vec<&'static str> {
@@ -185,8 +203,10 @@ pub fn catalogue() -> Vec<Entry> {
         entry::<spawn_many_remote::SpawnManyRemote<1>>(),
         entry::<spawn_many_remote::SpawnManyRemote<2>>(),
         entry::<spawn_many_remote::SpawnManyRemote<4>>(),
+        entry::<spawn_await::SpawnAwait>(),
         entry::<chained_spawn::ChainedSpawn>(),
         entry::<ping_pong::PingPong>(),
+        #[cfg(feature = "peers")]
         entry::<ping_pong_oneshot::PingPongOneshot>(),
         entry::<yield_many::YieldMany>(),
         entry::<skynet_async::SkynetAsync>(),
@@ -210,7 +230,13 @@ fn entry<S: Scenario>() -> Entry {
         workers: S::WORKERS,
         process: S::PROCESS,
         warm_up: S::WARM_UP,
-        runs: vec![run::<S, Filch>(), run::<S, Tokio>(), run::<S, Smol>()],
+        runs: vec![
+            run::<S, Filch>(),
+            #[cfg(feature = "peers")]
+            run::<S, Tokio>(),
+            #[cfg(feature = "peers")]
+            run::<S, Smol>(),
+        ],
     }
 }
 

@@ -3,7 +3,9 @@
 //! Every sample works on a fresh copy of the same input, and every result is checked.
 
 use super::{Entry, Load, Metric, WarmUp, per_op, runs};
-use crate::bench::pools::{Filch, Loops, Pool, Rayon, Scans, Seq, started, timed};
+#[cfg(feature = "peers")]
+use crate::bench::pools::Rayon;
+use crate::bench::pools::{Filch, Loops, Pool, Scans, Seq, started, timed};
 use crate::bench::stats::{SplitMix, median, mix, unmix};
 use std::hint::spin_loop;
 use std::sync::OnceLock;
@@ -26,9 +28,13 @@ pub fn entries() -> Vec<Entry> {
         Entry::per_op(
             "for_each",
             "loop over 1e7 u64, changed in place, per element",
-            runs!(self::for_each => Filch, Rayon, Seq),
+            runs!(self::for_each => Filch, [Rayon], Seq),
         ),
-        Entry::per_op("sum", "sum of 1e7 u64, per element", runs!(self::sum => Filch, Rayon, Seq)),
+        Entry::per_op(
+            "sum",
+            "sum of 1e7 u64, per element",
+            runs!(self::sum => Filch, [Rayon], Seq),
+        ),
         Entry::per_op(
             "scan",
             "running sum of 1e7 u64, per element",
@@ -42,17 +48,17 @@ pub fn entries() -> Vec<Entry> {
         Entry::per_op(
             "sort",
             "stable sort of 1e7 u64, per element",
-            runs!(self::sort => Filch, Rayon, Seq),
+            runs!(self::sort => Filch, [Rayon], Seq),
         ),
         Entry::per_op(
             "sort_unstable",
             "unstable sort of 1e7 u64, per element",
-            runs!(self::sort_unstable => Filch, Rayon, Seq),
+            runs!(self::sort_unstable => Filch, [Rayon], Seq),
         ),
         Entry::per_op(
             "sort_strings",
             "stable sort of 5e5 strings, per string",
-            runs!(self::sort_strings => Filch, Rayon, Seq),
+            runs!(self::sort_strings => Filch, [Rayon], Seq),
         ),
         Entry {
             metrics: &[Metric { name: "p50_us", unit: "us" }],
@@ -60,7 +66,7 @@ pub fn entries() -> Vec<Entry> {
             ..Entry::per_op(
                 "loop_start_spread",
                 "first to last start of a loop of a piece per worker, from idle",
-                runs!(self::loop_start_spread => Filch, Rayon),
+                runs!(self::loop_start_spread => Filch, [Rayon]),
             )
         },
     ]

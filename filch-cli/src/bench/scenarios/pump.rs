@@ -4,7 +4,9 @@
 //! of its budget to tasks, which have pieces computed and hear of the results. Its thread is an ordinary one.
 
 use super::{Entry, Load, Metric, Run, WarmUp, Workers};
-use crate::bench::frames::{Filch, Framed, Tokio};
+#[cfg(feature = "peers")]
+use crate::bench::frames::Tokio;
+use crate::bench::frames::{Filch, Framed};
 use crate::bench::machine::cores;
 use crate::bench::servers::Work;
 use crate::bench::stats::mix;
@@ -40,6 +42,7 @@ pub fn entries() -> Vec<Entry> {
             "how late the frames of a loop begin that pumps, while all cores compute; and the pieces",
             vec![
                 Run { runtime: Filch::NAME, sample: pump_60hz::<Filch> },
+                #[cfg(feature = "peers")]
                 Run { runtime: Tokio::NAME, sample: pump_60hz::<Tokio> },
             ],
         )

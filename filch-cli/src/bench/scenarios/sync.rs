@@ -3,7 +3,9 @@
 //! Tokio has no channel with several receivers; both peers run `async-channel`, which is smol's.
 
 use super::{Entry, Load, Run, per_op};
-use crate::bench::peers::{Filch, Peer, Smol, Tokio, started};
+use crate::bench::peers::{Filch, Peer, started};
+#[cfg(feature = "peers")]
+use crate::bench::peers::{Smol, Tokio};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,7 +26,9 @@ pub fn entries() -> Vec<Entry> {
             "4 producers, 4 consumers, one channel that holds 128, per message",
             vec![
                 Run { runtime: Filch::NAME, sample: channel_4x4::<Filch> },
+                #[cfg(feature = "peers")]
                 Run { runtime: Tokio::NAME, sample: channel_4x4::<Tokio> },
+                #[cfg(feature = "peers")]
                 Run { runtime: Smol::NAME, sample: channel_4x4::<Smol> },
             ],
         ),
@@ -33,6 +37,7 @@ pub fn entries() -> Vec<Entry> {
             "16 tasks count under one async mutex, per increment",
             vec![
                 Run { runtime: Filch::NAME, sample: lock_contended::<Filch> },
+                #[cfg(feature = "peers")]
                 Run { runtime: Tokio::NAME, sample: lock_contended::<Tokio> },
             ],
         ),
@@ -66,6 +71,7 @@ impl Channel for Filch {
     }
 }
 
+#[cfg(feature = "peers")]
 macro_rules! async_channel {
     ($($peer:ty),+) => {$(
         impl Channel for $peer {
@@ -86,6 +92,7 @@ macro_rules! async_channel {
         }
     )+};
 }
+#[cfg(feature = "peers")]
 async_channel!(Tokio, Smol);
 
 fn channel_4x4<P: Channel>(load: Load) -> Vec<f64> {
@@ -151,6 +158,7 @@ macro_rules! lock {
     };
 }
 lock!(Filch, filch::sync::Mutex<usize>);
+#[cfg(feature = "peers")]
 lock!(Tokio, tokio::sync::Mutex<usize>);
 
 fn lock_contended<P: Lock>(load: Load) -> Vec<f64> {

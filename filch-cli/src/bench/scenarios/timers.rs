@@ -3,7 +3,9 @@
 use super::countdown::Countdown;
 use super::{Entry, Load, Metric, Process, Run, WarmUp, Workers, per_op};
 use crate::bench::machine::process_cpu_time;
-use crate::bench::peers::{Filch, Peer, TimerPeer, Tokio, started};
+#[cfg(feature = "peers")]
+use crate::bench::peers::Tokio;
+use crate::bench::peers::{Filch, Peer, TimerPeer, started};
 use crate::bench::stats::SplitMix;
 use hdrhistogram::Histogram;
 use std::future::{Future, poll_fn};
@@ -27,6 +29,7 @@ pub fn entries() -> Vec<Entry> {
             "a timeout over a future that is ready at its second poll, made, polled, dropped",
             vec![
                 run(timeout_cancel::<Filch>, Filch::NAME),
+                #[cfg(feature = "peers")]
                 run(timeout_cancel::<Tokio>, Tokio::NAME),
             ],
         ),
@@ -42,6 +45,7 @@ pub fn entries() -> Vec<Entry> {
                 "1e6 tasks that sleep until moments of 2 s: CPU time of each, end past the last",
                 vec![
                     run(live_sleeps::<Filch>, Filch::NAME),
+                    #[cfg(feature = "peers")]
                     run(live_sleeps::<Tokio>, Tokio::NAME),
                 ],
             )
@@ -49,20 +53,29 @@ pub fn entries() -> Vec<Entry> {
         lateness(
             "timer_lateness_1ms",
             "how late a sleep of 1 ms ends",
-            late::<Filch, 1>,
-            late::<Tokio, 1>,
+            vec![
+                run(late::<Filch, 1>, Filch::NAME),
+                #[cfg(feature = "peers")]
+                run(late::<Tokio, 1>, Tokio::NAME),
+            ],
         ),
         lateness(
             "timer_lateness_5ms",
             "how late a sleep of 5 ms ends",
-            late::<Filch, 5>,
-            late::<Tokio, 5>,
+            vec![
+                run(late::<Filch, 5>, Filch::NAME),
+                #[cfg(feature = "peers")]
+                run(late::<Tokio, 5>, Tokio::NAME),
+            ],
         ),
         lateness(
             "timer_lateness_16ms",
             "how late a sleep of 16 ms ends",
-            late::<Filch, 16>,
-            late::<Tokio, 16>,
+            vec![
+                run(late::<Filch, 16>, Filch::NAME),
+                #[cfg(feature = "peers")]
+                run(late::<Tokio, 16>, Tokio::NAME),
+            ],
         ),
     ]
 }
@@ -73,12 +86,12 @@ fn run(sample: Sample, runtime: &'static str) -> Run {
     Run { runtime, sample }
 }
 
-fn lateness(name: &'static str, about: &'static str, filch: Sample, tokio: Sample) -> Entry {
+fn lateness(name: &'static str, about: &'static str, runs: Vec<Run>) -> Entry {
     Entry {
         metrics: &[Metric { name: "p50_us", unit: "us" }, Metric { name: "p99_us", unit: "us" }],
         workers: Workers::Fixed(2),
         warm_up: WarmUp::Needless,
-        ..Entry::per_op(name, about, vec![run(filch, Filch::NAME), run(tokio, Tokio::NAME)])
+        ..Entry::per_op(name, about, runs)
     }
 }
 

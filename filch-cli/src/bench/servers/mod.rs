@@ -10,12 +10,16 @@
 //!
 //! Not here: the clients (`load`).
 
+#[cfg(feature = "peers")]
 mod compio;
 mod filch;
+#[cfg(feature = "peers")]
 mod tokio;
 
+#[cfg(feature = "peers")]
 pub use compio::Compio;
 pub use filch::{Filch, FilchEpoll, compute_on_filch};
+#[cfg(feature = "peers")]
 pub use tokio::{Tokio, TokioBlocking, TokioRayon, compute_on_rayon};
 
 use super::stats::mix;
@@ -94,9 +98,9 @@ impl Work {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        Compio, Computing, Filch, FilchEpoll, Server, Tokio, TokioBlocking, TokioRayon, Work,
-    };
+    #[cfg(feature = "peers")]
+    use super::{Compio, Tokio, TokioBlocking, TokioRayon};
+    use super::{Computing, Filch, FilchEpoll, Server, Work};
     use std::io::{Read, Write};
     use std::net::{Shutdown, TcpStream};
 
@@ -118,7 +122,9 @@ mod tests {
     fn every_server_sends_back_what_it_gets_and_ends_when_the_client_does() {
         echoes::<Filch>();
         echoes::<FilchEpoll>();
+        #[cfg(feature = "peers")]
         echoes::<Tokio>();
+        #[cfg(feature = "peers")]
         echoes::<Compio>();
     }
 
@@ -133,7 +139,9 @@ mod tests {
             work.end();
         }
         computes::<Filch>();
+        #[cfg(feature = "peers")]
         computes::<TokioRayon>();
+        #[cfg(feature = "peers")]
         computes::<TokioBlocking>();
     }
 }

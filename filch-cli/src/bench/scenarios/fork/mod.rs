@@ -13,59 +13,61 @@ mod tree;
 mod uts;
 
 use super::{CPU_MS_PER_S, Entry, WarmUp, runs};
-use crate::bench::pools::{Chili, Filch, Pool, Rayon, Seq};
+#[cfg(feature = "peers")]
+use crate::bench::pools::{Chili, Rayon};
+use crate::bench::pools::{Filch, Pool, Seq};
 use std::ops::Range;
 
 /// The fork-join scenarios in the order in which they run.
 pub fn entries() -> Vec<Entry> {
     vec![
-        Entry::per_op("fib", "fib(35), per join", runs!(fib::run => Filch, Rayon, Chili, Seq)),
+        Entry::per_op("fib", "fib(35), per join", runs!(fib::run => Filch, [Rayon, Chili], Seq)),
         Entry::per_op(
             "tree_1k",
             "sum of a boxed binary tree of 1,023 nodes, a join per node, per node",
-            runs!(tree::small => Filch, Rayon, Chili, Seq),
+            runs!(tree::small => Filch, [Rayon, Chili], Seq),
         ),
         Entry::per_op(
             "tree_131k",
             "the same with 131,071 nodes",
-            runs!(tree::middle => Filch, Rayon, Chili, Seq),
+            runs!(tree::middle => Filch, [Rayon, Chili], Seq),
         ),
         Entry::per_op(
             "tree_16m",
             "the same with 16,777,215 nodes, walked as they lie in memory",
-            runs!(tree::large => Filch, Rayon, Chili, Seq),
+            runs!(tree::large => Filch, [Rayon, Chili], Seq),
         ),
         Entry::per_op(
             "nqueens",
             "12 queens, all solutions, per board tried",
-            runs!(nqueens::run => Filch, Rayon, Chili, Seq),
+            runs!(nqueens::run => Filch, [Rayon, Chili], Seq),
         ),
         Entry::per_op(
             "matmul",
             "1024 x 1024 f32, recursive, per product of two 32 x 32 blocks",
-            runs!(matmul::run => Filch, Rayon, Chili, Seq),
+            runs!(matmul::run => Filch, [Rayon, Chili], Seq),
         ),
         Entry::per_op(
             "skynet",
             "tree of joins, 1e6 leaves, 10 children each, per node",
-            runs!(skynet::run => Filch, Rayon, Chili, Seq),
+            runs!(skynet::run => Filch, [Rayon, Chili], Seq),
         ),
         Entry::per_op(
             "uts",
             "search of an unbalanced random tree, per node",
-            runs!(uts::run => Filch, Rayon, Chili, Seq),
+            runs!(uts::run => Filch, [Rayon, Chili], Seq),
         ),
         Entry::per_op(
             "join_list",
             "200 levels of join(next level, 2 ms of work), per level",
-            runs!(greedy::list => Filch, Rayon, Chili, Seq),
+            runs!(greedy::list => Filch, [Rayon, Chili], Seq),
         ),
         Entry {
             metrics: greedy::SKEWED,
             ..Entry::per_op(
                 "join_skewed",
                 "join of 2 x 50 ms above three jobs of 1 us; others idle, others busy for 2 ms",
-                runs!(greedy::skewed => Filch, Rayon, Chili, Seq),
+                runs!(greedy::skewed => Filch, [Rayon, Chili], Seq),
             )
         },
         Entry {
@@ -74,7 +76,7 @@ pub fn entries() -> Vec<Entry> {
             ..Entry::per_op(
                 "idle_cpu_in_scope",
                 "CPU time of the process while a scope waits for a child that sleeps",
-                runs!(idle_cpu_in_scope::run => Filch, Rayon, Chili),
+                runs!(idle_cpu_in_scope::run => Filch, [Rayon, Chili]),
             )
         },
     ]

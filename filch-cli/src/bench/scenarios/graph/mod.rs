@@ -8,7 +8,9 @@ mod pipeline;
 mod shape;
 
 use super::{Entry, Load, Metric, Run, per_op};
-use dag::{Body, Cells, Dag, Filch, Flat, RayonDag, Seq, body, cells};
+use dag::{Body, Cells, Dag, Filch, Seq, body, cells};
+#[cfg(feature = "peers")]
+use dag::{Flat, RayonDag};
 use shape::Shape;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -18,6 +20,7 @@ macro_rules! all {
     ($sampler:ident) => {
         vec![
             run::<Filch>($sampler::<Filch>),
+            #[cfg(feature = "peers")]
             run::<RayonDag>($sampler::<RayonDag>),
             run::<Seq>($sampler::<Seq>),
         ]
@@ -55,7 +58,11 @@ pub fn entries() -> Vec<Entry> {
             ..Entry::per_op(
                 "graph_build",
                 "a node of a wavefront with its edges; then made ready to run",
-                vec![run::<Filch>(build_filch), Run { runtime: "vec", sample: build_vec }],
+                vec![
+                    run::<Filch>(build_filch),
+                    #[cfg(feature = "peers")]
+                    Run { runtime: "vec", sample: build_vec },
+                ],
             )
         },
     ];
@@ -184,6 +191,8 @@ fn build_filch(load: Load) -> Vec<f64> {
     [built, ready].into_iter().flat_map(|time| per_op(time, shape.nodes as usize)).collect()
 }
 
+/// The arrays of the graph on rayon.
+#[cfg(feature = "peers")]
 fn build_vec(load: Load) -> Vec<f64> {
     let shape = shape::wavefront(side(load));
     let cells = cells(shape.nodes);

@@ -9,9 +9,9 @@ use super::{entry, served};
 use crate::bench::load::Figures;
 use crate::bench::machine::cores;
 use crate::bench::scenarios::Run;
-use crate::bench::servers::{
-    Blocked, Computing, Filch, FilchEpoll, Server, Tokio, TokioBlocking, TokioRayon, Work,
-};
+use crate::bench::servers::{Blocked, Computing, Filch, FilchEpoll, Server, Work};
+#[cfg(feature = "peers")]
+use crate::bench::servers::{Tokio, TokioBlocking, TokioRayon};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ pub fn entries() -> Vec<Entry> {
             ..entry(
                 "echo_5k",
                 "TCP echo at 5,000 requests a second, 64 connections, nothing else",
-                served!(self::echo_5k => Filch, FilchEpoll, Tokio),
+                served!(self::echo_5k => Filch, FilchEpoll, [Tokio]),
             )
         },
         Entry {
@@ -41,7 +41,7 @@ pub fn entries() -> Vec<Entry> {
             ..entry(
                 "mixed",
                 "as echo_5k, while a parallel loop saturates all cores; and the loop's pieces",
-                served!(self::mixed => Filch, TokioRayon, TokioBlocking),
+                served!(self::mixed => Filch, [TokioRayon, TokioBlocking]),
             )
         },
         Entry {
@@ -51,7 +51,7 @@ pub fn entries() -> Vec<Entry> {
             ..entry(
                 "hostage_io",
                 "as echo_5k, while a task blocks one of 2 workers 100 ms of every 200",
-                served!(self::hostage_io => Filch, FilchEpoll, Tokio),
+                served!(self::hostage_io => Filch, FilchEpoll, [Tokio]),
             )
         },
     ]

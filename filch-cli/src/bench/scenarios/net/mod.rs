@@ -12,7 +12,9 @@ mod beside;
 use super::{Entry, Load, Metric, Process, Run, WarmUp, Workers};
 use crate::bench::load::{Figures, Order, Pace, Place};
 use crate::bench::machine::{cores, pin};
-use crate::bench::servers::{Compio, Filch, FilchEpoll, Server, Tokio};
+#[cfg(feature = "peers")]
+use crate::bench::servers::{Compio, Tokio};
+use crate::bench::servers::{Filch, FilchEpoll, Server};
 use std::time::Duration;
 
 /// Of a connection, where replies are small. Some pages, as the examples of all runtimes have it.
@@ -26,13 +28,22 @@ const P50: Metric = Metric { name: "p50_us", unit: "us" };
 const P99: Metric = Metric { name: "p99_us", unit: "us" };
 const P999: Metric = Metric { name: "p999_us", unit: "us" };
 
-/// One sampler, bound to each of these servers.
+/// One sampler, bound to each of these servers; peers stand in brackets.
 macro_rules! served {
-    ($sampler:path => $($server:ident),+) => {
-        vec![$(Run {
+    ($sampler:path => $($own:ident),+ , [$($peer:ident),+]) => {
+        vec![
+            $(served!($sampler, $own),)+
+            $(
+                #[cfg(feature = "peers")]
+                served!($sampler, $peer),
+            )+
+        ]
+    };
+    ($sampler:path, $server:ident) => {
+        Run {
             runtime: <$server as $crate::bench::servers::Server>::NAME,
             sample: { use $sampler as sampler; sampler::<$server> },
-        }),+]
+        }
     };
 }
 use served;
@@ -46,20 +57,20 @@ pub fn entries() -> Vec<Entry> {
             ..entry(
                 "echo_1",
                 "TCP echo of 64 B, 1 connection",
-                served!(self::echo_1 => Filch, FilchEpoll, Tokio, Compio),
+                served!(self::echo_1 => Filch, FilchEpoll, [Tokio, Compio]),
             )
         },
         entry(
             "echo_64",
             "TCP echo of 64 B, 64 connections, per request",
-            served!(self::echo_64 => Filch, FilchEpoll, Tokio, Compio),
+            served!(self::echo_64 => Filch, FilchEpoll, [Tokio, Compio]),
         ),
         Entry {
             workers: Workers::Fixed(1),
             ..entry(
                 "echo_1000",
                 "TCP echo of 64 B, 1,000 connections, per request",
-                served!(self::echo_1000 => Filch, FilchEpoll, Tokio, Compio),
+                served!(self::echo_1000 => Filch, FilchEpoll, [Tokio, Compio]),
             )
         },
         Entry {
@@ -67,13 +78,13 @@ pub fn entries() -> Vec<Entry> {
             ..entry(
                 "echo_pipelined",
                 "TCP echo of 1 KiB, 32 under way on each of 16 connections",
-                served!(self::echo_pipelined => Filch, FilchEpoll, Tokio, Compio),
+                served!(self::echo_pipelined => Filch, FilchEpoll, [Tokio, Compio]),
             )
         },
         entry(
             "churn",
             "connect, one echo of 64 B, close; 64 at a time, per connection",
-            served!(self::churn => Filch, FilchEpoll, Tokio, Compio),
+            served!(self::churn => Filch, FilchEpoll, [Tokio, Compio]),
         ),
     ];
     entries.extend(beside::entries());
