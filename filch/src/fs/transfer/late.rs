@@ -169,8 +169,7 @@ impl<A: Area> Leftover<A> {
                 // T6.
                 let took_all = count as usize >= self.area.asked(self.done);
                 self.done += count as usize;
-                let rest =
-                    (self.extent == Extent::All || took_all) && self.done < self.area.len();
+                let rest = (self.extent == Extent::All || took_all) && self.done < self.area.len();
                 match count {
                     _ if !rest => Onward::Ended(Ok(())),
                     0 => Onward::Ended(Err(io::ErrorKind::WriteZero.into())),
