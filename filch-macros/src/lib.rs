@@ -82,7 +82,10 @@ pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
 /// in front of the branches they are polled in the order in which they are written.
 ///
 /// A temporary that the expression of a future borrows at its outermost, as in `&mut future()`, lives until the
-/// handler runs. An `else` alone is evaluated at once.
+/// handler runs. An `else` alone is evaluated without a wait.
+///
+/// Each `select!` counts once against the budget of the task, also if its futures do not: so a loop over futures that
+/// are always ready lets others run, and a `timeout` around it elapses.
 ///
 /// # Panics
 ///
@@ -99,7 +102,7 @@ pub fn select(input: TokenStream) -> TokenStream {
 
 /// Awaits several futures of one type of value at once: the value of the first that is ready.
 ///
-/// Fair unless `biased;` comes first. The others are dropped; for cancel safety see [`macro@select`].
+/// Fair unless `biased;` comes first. The others are dropped; for cancel safety and the budget see [`macro@select`].
 #[proc_macro]
 pub fn race(input: TokenStream) -> TokenStream {
     select::race(input.into()).into()
@@ -109,6 +112,8 @@ pub fn race(input: TokenStream) -> TokenStream {
 ///
 /// They take turns on one thread; to run them at the same time, spawn them. Who is polled first changes from poll
 /// to poll; with `biased;` in front they are polled in the order in which they are written. Of nothing, it is `()`.
+///
+/// It counts against the budget as [`macro@select`] does.
 #[proc_macro]
 pub fn join(input: TokenStream) -> TokenStream {
     select::join(select::Join::All, input.into()).into()
@@ -116,7 +121,7 @@ pub fn join(input: TokenStream) -> TokenStream {
 
 /// Awaits all futures, in one task, and gives a tuple of their values; or the first error, dropping the rest.
 ///
-/// `biased;` is as in [`macro@join`], cancel safety as in [`macro@select`]. Of nothing, it is `Ok(())`.
+/// `biased;` and the budget are as in [`macro@join`], cancel safety as in [`macro@select`]. Of nothing, it is `Ok(())`.
 #[proc_macro]
 pub fn try_join(input: TokenStream) -> TokenStream {
     select::join(select::Join::Try, input.into()).into()

@@ -8,6 +8,8 @@
 //!     A temporary that an expression borrows lives as long as its future, as in a `let`.
 //! S4. Who is polled first changes from poll to poll, unless `biased;` says otherwise: by chance in
 //!     `select!` and `race!`, in turn in `join!`. A branch that uses up the budget does not starve the others.
+//! S5. Each macro counts once against the budget when it is ready, unless a future inside of it has counted. So
+//!     a loop over futures of other libraries, or over nothing, lets a `timeout` around it fire.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
@@ -194,7 +196,10 @@ fn pin(name: &Ident, future: &Expr, enabled: Option<&Ident>) -> TokenStream {
 fn expand_select(select: &Select) -> TokenStream {
     let count = select.branches.len();
     if let (0, Some(otherwise)) = (count, &select.otherwise) {
-        return quote! {{ #otherwise }};
+        return quote! {{
+            ::filch::sync::__private::proceed().await;
+            #otherwise
+        }};
     }
     let (futures, value, selected) = (numbered("future", count), local("value"), local("selected"));
     let outcome = format_ident!("__FilchSelected");
@@ -226,7 +231,7 @@ fn expand_select(select: &Select) -> TokenStream {
             },
         )
     });
-    let polls = poll_all(count, &start, arms);
+    let poll = poll_all(count, &start, arms, &quote! { #outcome::Nothing });
     let handlers = select.branches.iter().zip(&variants).map(|(branch, variant)| {
         let (pattern, handler) = (&branch.pattern, &branch.handler);
         quote! { #outcome::#variant(#pattern) => #handler, }
@@ -244,11 +249,7 @@ fn expand_select(select: &Select) -> TokenStream {
         let mut #selected = {
             #(#conditions)*
             #(#pins)*
-            ::std::future::poll_fn(|cx| {
-                #polls
-                ::std::task::Poll::Ready(#outcome::Nothing)
-            })
-            .await
+            #poll.await
         };
         #[allow(unreachable_patterns, clippy::diverging_sub_expression)]
         match #selected {
@@ -274,25 +275,30 @@ fn poll_arm(index: usize, future: &Ident, value: &Ident, ready: &TokenStream) ->
     }
 }
 
-/// Polls all futures once, beginning with number `start`; returns `Pending` if one waits.
+/// A future that polls all others once in each poll, beginning with number `start` (S5). Its value is `done` when none
+/// waits, unless an arm returns another one before.
 fn poll_all(
     count: usize,
     start: &TokenStream,
     arms: impl Iterator<Item = TokenStream>,
+    done: &TokenStream,
 ) -> TokenStream {
     quote! {
-        let mut waits = false;
-        let mut turn: usize = #start;
-        for _ in 0..#count {
-            match turn {
-                #(#arms)*
-                _ => ::std::unreachable!(),
+        ::std::future::poll_fn(|cx| ::filch::sync::__private::poll_counted(cx, |cx| {
+            let mut waits = false;
+            let mut turn: usize = #start;
+            for _ in 0..#count {
+                match turn {
+                    #(#arms)*
+                    _ => ::std::unreachable!(),
+                }
+                turn = if turn + 1 == #count { 0 } else { turn + 1 };
             }
-            turn = if turn + 1 == #count { 0 } else { turn + 1 };
-        }
-        if waits {
-            return ::std::task::Poll::Pending;
-        }
+            if waits {
+                return ::std::task::Poll::Pending;
+            }
+            ::std::task::Poll::Ready(#done)
+        }))
     }
 }
 
@@ -311,10 +317,14 @@ pub(crate) fn join(kind: Join, input: TokenStream) -> TokenStream {
     };
     let count = futures.len();
     if count == 0 {
-        return match kind {
-            Join::All => quote! { ::std::future::ready(()).await },
-            Join::Try => quote! { ::std::future::ready(::std::result::Result::Ok(())).await },
+        let value = match kind {
+            Join::All => quote! { () },
+            Join::Try => quote! { ::std::result::Result::Ok(()) },
         };
+        return quote! {{
+            ::filch::sync::__private::proceed().await;
+            #value
+        }};
     }
     let (names, outputs) = (numbered("future", count), numbered("output", count));
     let (value, first) = (local("value"), local("first"));
@@ -343,22 +353,18 @@ pub(crate) fn join(kind: Join, input: TokenStream) -> TokenStream {
             }},
         ),
     };
-    let polls = poll_all(count, &start, arms);
     let pins = names.iter().zip(&futures).map(|(name, future)| pin(name, future, None));
     let taken = quote! { (#(#outputs.take().expect("polled after it was ready"),)*) };
     let done = match kind {
         Join::All => taken,
         Join::Try => quote! { ::std::result::Result::Ok(#taken) },
     };
+    let poll = poll_all(count, &start, arms, &done);
     quote! {{
         #(#pins)*
         #(let mut #outputs = ::std::option::Option::None;)*
         #turns
-        ::std::future::poll_fn(|cx| {
-            #polls
-            ::std::task::Poll::Ready(#done)
-        })
-        .await
+        #poll.await
     }}
 }
 

@@ -11,6 +11,8 @@
 //!     calls one closure after the other.
 //! J5. Both closures are called, also if the first one panics. Its panic is caught, and goes on once
 //!     the second has ended: so that one runs on a thread that does not panic, and may panic itself.
+//! J6. If the second closure panics, the value of the first is dropped before that panic goes on, wherever the
+//!     second ran. A panic of that drop ends here: during the unwinding it would end the process.
 //!
 //! Not here: what the caller does while a thief has the second half (`sched/forks.rs`).
 
@@ -54,7 +56,8 @@ pub use many::{Joined, join_all, join_many};
 ///
 /// # Panics
 /// If a closure panics, once both have ended: both are always called, whichever panics. If both
-/// panic, the caller sees the panic of the first closure, and the other one is dropped.
+/// panic, the caller sees the panic of the first closure, and the other one is dropped. If only the second
+/// panics, the value of the first is dropped before its panic goes on; a panic of that drop ends there.
 /// [`std::thread::panicking`] is false in a closure although the other one has panicked.
 ///
 /// ```
@@ -97,7 +100,7 @@ fn join_elsewhere<RA: Send, RB: Send>(
     })
 }
 
-/// Calls a first half, and catches its panic (J5). Only references go through `catch_unwind`: each of its
+/// Calls a half, and catches its panic (J5, J6). Only references go through `catch_unwind`: each of its
 /// frames has a copy of what does in a build that is not optimised, and recursion is deep.
 #[inline(always)]
 fn caught<R>(f: impl FnOnce() -> R) -> std::thread::Result<R> {
@@ -110,10 +113,28 @@ fn caught<R>(f: impl FnOnce() -> R) -> std::thread::Result<R> {
     result.map(|()| value.expect("it returned"))
 }
 
+/// Calls a second half here (J6). A value without a destructor needs no care, and costs none.
+#[inline(always)]
+fn beside<RA, RB>(ra: RA, b: impl FnOnce() -> RB) -> (RA, RB) {
+    if mem::needs_drop::<RA>() { both(ra, caught(b)) } else { (ra, b()) }
+}
+
+/// The value of the first half, with what the second has left (J6).
+#[inline(always)]
+fn both<RA, RB>(ra: RA, second: std::thread::Result<RB>) -> (RA, RB) {
+    match second {
+        Ok(rb) => (ra, rb),
+        Err(payload) => {
+            guard_user_code(|| drop(ra));
+            resume_unwind(payload)
+        }
+    }
+}
+
 /// Calls one closure after the other (J4, J5).
 fn join_in_turn<RA, RB>(a: impl FnOnce(Side) -> RA, b: impl FnOnce(Side) -> RB) -> (RA, RB) {
     match caught(|| a(Side::Here)) {
-        Ok(ra) => (ra, b(Side::Here)),
+        Ok(ra) => beside(ra, || b(Side::Here)),
         Err(payload) => {
             guard_user_code(|| drop(b(Side::Here)));
             resume_unwind(payload)
@@ -273,16 +294,11 @@ impl Site<'_> {
         if unsafe { self.deque.retract(index) } == Retract::Taken {
             // SAFETY: taken back, once.
             let b = unsafe { job.take_body() };
-            return (ra, b(Side::Here));
+            return beside(ra, || b(Side::Here));
         }
         match finish(&job, index) {
-            Finish::Back(b) => (ra, b(Side::Here)),
-            Finish::Ended(Ok(rb)) => (ra, rb),
-            Finish::Ended(Err(payload)) => {
-                // Not while it unwinds: a second panic would end the process.
-                guard_user_code(|| drop(ra));
-                resume_unwind(payload)
-            }
+            Finish::Back(b) => beside(ra, || b(Side::Here)),
+            Finish::Ended(outcome) => both(ra, outcome),
         }
     }
 }

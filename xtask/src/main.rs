@@ -1,8 +1,8 @@
 //! Checks that a reviewer would make: `cargo xtask check`.
 //!
 //! Each rule reads text, not types, so it is quick and can be wrong in exotic code; when it is,
-//! write the code plainer. Only `budget` asks rustdoc, and is skipped with a message where that cannot be
-//! run. The rules, by the name that a finding carries:
+//! write the code plainer. Only `budget` asks rustdoc, and is skipped with a message where that is not
+//! installed. The rules, by the name that a finding carries:
 //!
 //! | rule | holds for | asks for |
 //! | --- | --- | --- |

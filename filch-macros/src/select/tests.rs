@@ -22,10 +22,11 @@ fn assert_expression(expansion: TokenStream) -> String {
 }
 
 #[test]
-fn select_of_an_else_alone_is_what_it_says() {
+fn select_of_an_else_alone_counts_and_is_what_it_says() {
     for text in ["else => 7", "else => 7,", "biased; else => { 7 }"] {
         let expansion = assert_expression(select(tokens(text)));
-        assert!(!expansion.contains("await"), "{expansion}");
+        assert_eq!(expansion.matches("await").count(), 1, "{expansion}");
+        assert!(expansion.contains("proceed"), "{expansion}");
     }
 }
 

@@ -48,9 +48,10 @@ pub(super) unsafe trait Area: Send + Unpin + 'static {
     /// How many bytes there are to fill or to write.
     fn len(&self) -> usize;
 
-    /// Whether a request for what is left after the first `done` bytes asks for a part of it only.
-    fn is_cut(&self, done: usize) -> bool {
-        self.len() - done > MOST
+    /// How many bytes a request for what is left after the first `done` asks for, at least: all of them, or as
+    /// many as one request takes.
+    fn asked(&self, done: usize) -> usize {
+        (self.len() - done).min(MOST)
     }
 
     /// What is left after the first `done` bytes. `offset` is where that goes.
@@ -78,6 +79,16 @@ pub(super) struct WriteMany<B>(Many<B>);
 
 fn capped(len: usize) -> u32 {
     len.min(MOST) as u32
+}
+
+/// See [`Area::asked`], of several buffers with these lengths.
+fn asked(lens: impl Iterator<Item = usize>, mut done: usize) -> usize {
+    let left = lens.filter_map(|len| {
+        let skip = done.min(len);
+        done -= skip;
+        (skip < len).then_some(len - skip)
+    });
+    left.take(MOST_VECTORS).sum::<usize>().min(MOST)
 }
 
 /// Copies as far as both reach.
@@ -215,8 +226,8 @@ unsafe impl<B: IoBufMut + Unpin> Area for ReadMany<B> {
         self.0.buffers.iter().map(IoBufMut::bytes_total).sum()
     }
 
-    fn is_cut(&self, done: usize) -> bool {
-        self.len() - done > MOST || self.0.buffers.len() > MOST_VECTORS
+    fn asked(&self, done: usize) -> usize {
+        asked(self.0.buffers.iter().map(IoBufMut::bytes_total), done)
     }
 
     fn request(&mut self, fd: RawFd, done: usize, offset: u64) -> FileRequest {
@@ -265,6 +276,10 @@ unsafe impl<B: IoBuf + Unpin> Area for WriteMany<B> {
 
     fn len(&self) -> usize {
         self.0.buffers.iter().map(IoBuf::bytes_init).sum()
+    }
+
+    fn asked(&self, done: usize) -> usize {
+        asked(self.0.buffers.iter().map(IoBuf::bytes_init), done)
     }
 
     fn request(&mut self, fd: RawFd, done: usize, offset: u64) -> FileRequest {

@@ -290,7 +290,8 @@ impl File {
         Write(Transfer::new(&self.handle, WriteOne(buf), Place::At(offset), Extent::All))
     }
 
-    /// Writes several buffers at an offset, one after another, as far as the file takes them.
+    /// Writes several buffers at an offset, one after another, as far as the file takes them. Their number has no
+    /// limit: those that one call of the system does not take follow with the next.
     ///
     /// ```
     /// # let path = std::env::temp_dir().join(format!("filch-vectored-{}", std::process::id()));
@@ -395,7 +396,7 @@ impl File {
     }
 
     /// Writes several buffers at the cursor, one after another, as far as the file takes them, and moves
-    /// the cursor behind; see [`File::write`].
+    /// the cursor behind; see [`File::write_vectored_at`].
     ///
     /// # Errors
     /// As [`File::write_at`].

@@ -13,6 +13,8 @@
 //!     turn is kept meanwhile. Dropped, a write goes on as a leftover, as one in flight does, and what a
 //!     read has taken goes to the stash. A kernel that cannot be asked not to wait is asked once
 //!     it is ready, on a thread.
+//! T6. One request takes only so many buffers and bytes (`area`). When the kernel has taken all that such a request
+//!     asked for, the transfer goes on with the rest; so does its leftover.
 //!
 //! Not here: the memory (`area`), what the kernel is asked (`io/files.rs`), what becomes of those that nobody
 //! waits for (`transfer/late.rs`).
@@ -318,6 +320,7 @@ impl<'a, A: Area> Transfer<'a, A> {
             }
             Err(error) => return Some(Err(error)),
         };
+        let took_all = count >= area.asked(self.done);
         self.done += count;
         if A::WAY == Way::Read {
             // SAFETY: so many bytes were read.
@@ -326,10 +329,14 @@ impl<'a, A: Area> Transfer<'a, A> {
         let full = self.done == area.len();
         match (self.extent, A::WAY) {
             _ if full || self.cancelled => Some(Ok(self.done)),
-            (Extent::Some, Way::Write) => Some(Ok(self.done)),
-            (Extent::Some, Way::Read) => {
-                let over = count == 0 || short == Short::IsAll;
-                (over || self.handle.position == Position::None).then_some(Ok(self.done))
+            (Extent::Some, way) => {
+                // T6. What cannot seek would wait for more.
+                let goes_on = match (self.handle.position, way) {
+                    (Position::None, Way::Read) => false,
+                    (Position::None, Way::Write) => took_all,
+                    _ => took_all || short == Short::MayBeMore,
+                };
+                (count == 0 || !goes_on).then_some(Ok(self.done))
             }
             (Extent::All, Way::Read) if count == 0 => {
                 Some(Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends before")))
@@ -450,8 +457,7 @@ impl<'a, A: Area> Transfer<'a, A> {
         let Stage::Flying(op) = &mut self.stage else { unreachable!("set by `fly`") };
         let (completion, mut area, spot) = ready!(Pin::new(op).poll(cx));
         self.stage = Stage::Over;
-        let short = if area.is_cut(self.done) { Short::MayBeMore } else { Short::IsAll };
-        let ended = self.advance(completion.result, &mut area, short);
+        let ended = self.advance(completion.result, &mut area, Short::IsAll);
         Poll::Ready((area, spot, ended))
     }
 }
@@ -483,7 +489,7 @@ type Landed<A> = (A, Spot, Option<io::Result<usize>>);
 /// What fewer bytes than asked for mean, if it is not the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Short {
-    /// More may be there: not in memory, or not asked for.
+    /// More may be there: not in memory.
     MayBeMore,
     IsAll,
 }

@@ -308,9 +308,11 @@ fn help(group: &GroupRef) -> bool {
 pub(crate) fn wait_for_job(job: &Job) {
     loop {
         if job.is_closed() {
-            // C4: after the wait, no worker's loop settles for a thread that is in no task.
+            // C4: after the wait, no worker's loop settles for a thread that is in no task. U4 of `adopt`: nor does
+            // another call of the library return there.
             if context::with(|cx| cx.task.get().is_null()) {
                 Group::settle();
+                adopt::end_left();
             }
             return;
         }
@@ -325,6 +327,7 @@ pub(crate) fn wait_for_job(job: &Job) {
         }
     }
     wait_for_task(job.raw(), |waker| job.add_waiter(waker));
+    adopt::end_left();
 }
 
 /// Runs `root` or one job below it that lies in this worker's deque, below no more than `depth` others.

@@ -4,8 +4,8 @@
 //!     nothing waits any more. So a dropped call leaves all that it has read to the next one.
 //! X2. The buffer grows as long as a line has no end, up to the limit. What was searched in vain is not searched
 //!     again.
-//! X3. Each read inside counts against the budget, and so does each call that needs none. A line that never ends is
-//!     read in many polls.
+//! X3. Each read inside counts against the budget, and so does each call that needs none. Writes and seeks count here,
+//!     because a stream of another crate inside does not. A line that never ends is read in many polls.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -490,7 +490,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for BufReader<S> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, buf)
+        poll_counted(cx, |cx| Pin::new(&mut self.inner).poll_write(cx, buf))
     }
 
     fn poll_write_vectored(
@@ -498,15 +498,15 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for BufReader<S> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
+        poll_counted(cx, |cx| Pin::new(&mut self.inner).poll_write_vectored(cx, bufs))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
+        poll_counted(cx, |cx| Pin::new(&mut self.inner).poll_flush(cx))
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_close(cx)
+        poll_counted(cx, |cx| Pin::new(&mut self.inner).poll_close(cx))
     }
 }
 
@@ -517,20 +517,22 @@ impl<R: AsyncSeek + Unpin> AsyncSeek for BufReader<R> {
         cx: &mut Context<'_>,
         to: SeekFrom,
     ) -> Poll<io::Result<u64>> {
-        let ahead = self.unread.len() as i64;
-        let to = match to {
-            SeekFrom::Current(by) => match by.checked_sub(ahead) {
-                Some(by) => SeekFrom::Current(by),
-                None => {
-                    let text = "the position is before the start";
-                    return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidInput, text)));
-                }
-            },
-            other => other,
-        };
-        let position = ready!(Pin::new(&mut self.inner).poll_seek(cx, to))?;
-        self.forget();
-        Poll::Ready(Ok(position))
+        poll_counted(cx, |cx| {
+            let ahead = self.unread.len() as i64;
+            let to = match to {
+                SeekFrom::Current(by) => match by.checked_sub(ahead) {
+                    Some(by) => SeekFrom::Current(by),
+                    None => {
+                        let text = "the position is before the start";
+                        return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidInput, text)));
+                    }
+                },
+                other => other,
+            };
+            let position = ready!(Pin::new(&mut self.inner).poll_seek(cx, to))?;
+            self.forget();
+            Poll::Ready(Ok(position))
+        })
     }
 }
 

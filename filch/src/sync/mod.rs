@@ -108,5 +108,5 @@ pub use semaphore::{
 #[doc(hidden)]
 pub mod __private {
     pub use super::local::Slot;
-    pub use super::select::start;
+    pub use super::select::{poll_counted, proceed, start};
 }

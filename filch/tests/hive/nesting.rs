@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use filch::testkit::FakeCore;
 use filch::{AdoptError, Adopted, Builder, EventCore, Handle, NewWorker, Pump, Pumped, Runtime};
-use filch::{Graph, Shutdown, WorkerId, join, worker};
+use filch::{Graph, Job, Shutdown, WorkerId, join, worker};
 
 use crate::support::{receive, until, watched};
 
@@ -224,6 +224,34 @@ fn a_guard_that_is_dropped_in_the_body_of_a_scope_panics_and_the_adoption_ends_w
         });
         assert!(catch_unwind(body).is_err(), "and not two panics");
         assert_ended(&runtime);
+    });
+}
+
+#[test]
+fn an_adoption_that_ends_in_a_job_that_the_thread_waits_for_ends_with_the_wait() {
+    watched(|| {
+        let runtime = adopting();
+        let on_this_thread = |jobs: usize| {
+            GUARD.set(Some(runtime.adopt().unwrap()));
+            let here = std::thread::current().id();
+            let drops = move || drop(GUARD.take().filter(|_| std::thread::current().id() == here));
+            let job = Job::new(move |job| match jobs {
+                1 => drops(),
+                _ => job.child(move |_| drops()).run(),
+            });
+            job.clone().run();
+            // The guard panics: it is dropped inside of a call.
+            let waited = catch_unwind(AssertUnwindSafe(|| job.wait()));
+            let kept = GUARD.take();
+            assert_eq!(waited.is_err(), kept.is_none());
+            drop(kept);
+            waited.is_err()
+        };
+        for jobs in [1, 2] {
+            // Once more if another worker has taken the job.
+            until(|| on_this_thread(jobs));
+            assert_ended(&runtime);
+        }
     });
 }
 

@@ -1,14 +1,20 @@
 //! What comes first in a file, and what a file of the system's own looks like.
 
 use std::io::{ErrorKind, SeekFrom};
+use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::sync::mpsc;
 
-use filch::fs::{self, File};
+use filch::fs::{self, File, OpenOptions};
 use futures_lite::AsyncReadExt;
 
 use crate::files::{Scratch, open};
 use crate::{begin, on_each_backend, pattern, poll_once};
+
+/// The first bytes of the pattern, each in a buffer of its own.
+fn single_bytes(count: usize) -> Vec<Vec<u8>> {
+    (0..count).map(|n| pattern(n, 1)).collect()
+}
 
 on_each_backend! {
     fn files_of_the_system_are_read_whole(on) {
@@ -93,6 +99,51 @@ on_each_backend! {
                 let (result, bufs) = file.read_vectored_at(vec![vec![0; 1]; 2500], 100).await;
                 assert_eq!(result.unwrap(), 2500);
                 assert!(bufs.concat() == pattern(100, 2500));
+            }
+        });
+    }
+
+    fn more_buffers_than_one_call_takes_are_written(on) {
+        on.on_worker(async {
+            for scratch in [Scratch::new(), Scratch::in_shared_memory()] {
+                let path = scratch.path("file");
+                let file = open(&path).await;
+                let (result, bufs) = file.write_vectored_at(single_bytes(2500), 100).await;
+                assert_eq!((result.unwrap(), bufs.len()), (2500, 2500));
+                assert!(std::fs::read(&path).unwrap()[100..] == pattern(0, 2500));
+                assert_eq!(file.write_vectored(single_bytes(2500)).await.0.unwrap(), 2500);
+                assert_eq!(file.stream_position().await.unwrap(), 2500);
+                assert!(std::fs::read(&path).unwrap()[..2500] == pattern(0, 2500));
+                let end = OpenOptions::new().append(true).open(&path).await.unwrap();
+                assert_eq!(end.write_vectored(single_bytes(2500)).await.0.unwrap(), 2500);
+                assert!(std::fs::read(&path).unwrap()[2600..] == pattern(0, 2500));
+            }
+        });
+    }
+
+    fn more_buffers_than_one_call_takes_are_written_to_a_pipe(on) {
+        on.on_worker(async {
+            let (reader, writer) = std::io::pipe().unwrap();
+            let reader = File::from_std(std::fs::File::from(OwnedFd::from(reader))).unwrap();
+            let writer = File::from_std(std::fs::File::from(OwnedFd::from(writer))).unwrap();
+            assert_eq!(writer.write_vectored(single_bytes(2500)).await.0.unwrap(), 2500);
+            let (result, bytes) = reader.read_exact(vec![0; 2500]).await;
+            result.unwrap();
+            assert!(bytes == pattern(0, 2500));
+        });
+    }
+
+    fn a_dropped_write_of_more_buffers_than_one_call_takes_is_whole(on) {
+        // So many bytes that it is in flight after the first poll.
+        const EACH: usize = 1000;
+        on.on_worker(async {
+            for scratch in [Scratch::new(), Scratch::in_shared_memory()] {
+                let path = scratch.path("file");
+                let file = open(&path).await;
+                let bufs = (0..2500).map(|n| pattern(n * EACH, EACH)).collect();
+                begin(pin!(file.write_vectored(bufs))).await;
+                assert_eq!(file.metadata().await.unwrap().len(), 2500 * EACH as u64);
+                assert!(std::fs::read(&path).unwrap() == pattern(0, 2500 * EACH));
             }
         });
     }

@@ -188,20 +188,65 @@ fn a_second_half_that_panics_after_the_first_poisons_its_lock() {
     });
 }
 
+/// Panics when it is dropped, on a thread that does not unwind.
+struct Falls;
+
+impl Drop for Falls {
+    fn drop(&mut self) {
+        assert!(!std::thread::panicking(), "dropped while another panic unwinds");
+        fall("drop");
+    }
+}
+
 #[test]
 fn what_a_second_half_leaves_may_panic_when_it_is_dropped() {
-    struct Falls;
-
-    impl Drop for Falls {
-        fn drop(&mut self) {
-            fall("drop");
-        }
-    }
-
     watched(|dog| {
         anywhere(dog, || {
             let seen = message(|| _ = join(|| -> () { fall("first") }, || Falls));
             assert_eq!(seen.as_deref(), Some("first"));
+        });
+    });
+}
+
+#[test]
+fn what_a_first_half_leaves_may_panic_when_it_is_dropped() {
+    watched(|dog| {
+        anywhere(dog, || {
+            let seen = message(|| _ = join(|| Falls, || -> () { fall("second") }));
+            assert_eq!(seen.as_deref(), Some("second"));
+            // Found by a thief or not, below other entries or on top.
+            let seen = message(|| {
+                join(
+                    || {
+                        filch::spawn_fn(|| ()).detach();
+                        Falls
+                    },
+                    || -> () { fall("second") },
+                );
+            });
+            assert_eq!(seen.as_deref(), Some("second"));
+        });
+    });
+}
+
+#[test]
+fn what_a_first_half_leaves_may_panic_after_a_stolen_half_has() {
+    watched(|dog| {
+        dog.rig(2).everywhere(|| {
+            let seen = message(|| {
+                let (started, start) = mpsc::channel();
+                join(
+                    move || {
+                        receive(&start, "a thief");
+                        Falls
+                    },
+                    || {
+                        started.send(()).expect("the first half waits");
+                        fall("second")
+                    },
+                );
+            });
+            assert_eq!(seen.as_deref(), Some("second"));
         });
     });
 }

@@ -166,8 +166,10 @@ impl<A: Area> Leftover<A> {
     fn advance(&mut self, completion: Completion) -> Onward {
         match completion.to_io() {
             Ok(count) => {
+                // T6.
+                let took_all = count as usize >= self.area.asked(self.done);
                 self.done += count as usize;
-                let rest = self.extent == Extent::All && self.done < self.area.len();
+                let rest = (self.extent == Extent::All || took_all) && self.done < self.area.len();
                 match count {
                     _ if !rest => Onward::Ended(Ok(())),
                     0 => Onward::Ended(Err(io::ErrorKind::WriteZero.into())),

@@ -1,11 +1,12 @@
 //! Streams that lie in memory.
 
 use std::future::poll_fn;
+use std::io::{IoSlice, SeekFrom};
 use std::pin::Pin;
 
 use filch::io::{
-    AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Cursor, Repeat, copy,
-    copy_bidirectional, empty, repeat, sink,
+    AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncSeekExt, AsyncWriteExt, BufReader, Cursor,
+    Repeat, copy, copy_bidirectional, empty, repeat, sink,
 };
 use futures_lite::StreamExt;
 
@@ -52,6 +53,21 @@ cases! { CASES;
     };
     "io::BufReader: AsyncRead": let mut reader = lines() =>
         assert_eq!(reader.read(&mut [0; 1]).await.unwrap(), 1);
+    "io::BufReader: AsyncWrite": let mut stream = BufReader::new(Cursor::new(Vec::new())) =>
+        assert_eq!(stream.write(b"").await.unwrap(), 0);
+    "io::BufReader: AsyncWrite": let mut stream = BufReader::new(Vec::new()) =>
+        assert_eq!(stream.write_vectored(&[IoSlice::new(b"")]).await.unwrap(), 0);
+    "io::BufReader: AsyncWrite": let mut stream = BufReader::new(Vec::new()) =>
+        stream.flush().await.unwrap();
+    "io::BufReader: AsyncWrite": let mut stream = BufReader::new(Vec::new()) =>
+        stream.close().await.unwrap();
+    "io::BufReader: AsyncSeek": let mut stream = BufReader::new(Cursor::new("bytes")) =>
+        assert_eq!(stream.seek(SeekFrom::Start(3)).await.unwrap(), 3);
+    "io::BufReader: AsyncSeek": let mut stream = BufReader::new(Cursor::new("bytes")) => {
+        let far = SeekFrom::Current(i64::MIN);
+        stream.fill_buf().await.unwrap();
+        stream.seek(far).await.unwrap_err();
+    };
     "io::Lines::next_line": let mut lines = lines().lines() =>
         assert_eq!(lines.next_line().await.unwrap().unwrap(), "");
     "io::Lines: Stream": let mut lines = lines().lines() =>

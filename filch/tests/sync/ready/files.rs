@@ -1,6 +1,7 @@
 //! Files, directories and paths.
 
 use std::fs::FileTimes;
+use std::future::poll_fn;
 use std::io::SeekFrom;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -146,6 +147,8 @@ cases! { CASES;
     "fs::read_dir": let dir = Dir::new() => fs::read_dir(&dir.0).await.unwrap();
     "fs::ReadDir::next_entry": let (_dir, mut entries) = listing().await =>
         entries.next_entry().await.unwrap();
+    "fs::ReadDir::poll_next_entry": let (_dir, mut entries) = listing().await =>
+        poll_fn(|cx| entries.poll_next_entry(cx)).await.unwrap();
     "fs::ReadDir: Stream": let (_dir, mut entries) = listing().await => entries.next().await;
     "fs::DirEntry::file_type": let (_dir, mut entries) = listing().await => {
         if let Some(entry) = entries.next_entry().await.unwrap() {

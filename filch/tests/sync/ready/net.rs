@@ -244,6 +244,9 @@ cases! { OTHERS;
         listener.accept().await.unwrap();
         drop(client);
     };
+    "net::UnixListener::into_std": let () = () => {
+        unix_listening().0.into_std().await.unwrap();
+    };
     "net::UnixListener::accept": let (listener, address) = unix_listening() => {
         let client = std::os::unix::net::UnixStream::connect_addr(&address).unwrap();
         listener.accept().await.unwrap();

@@ -1,6 +1,6 @@
 //! Time, groups, graphs and waits.
 
-use std::future::ready;
+use std::future::{poll_fn, ready};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +29,8 @@ cases! { CASES;
     "time::timeout_at": let () = () => timeout_at(Instant::now(), ready(7)).await.unwrap();
     "time::Interval::tick": let mut often = interval(Duration::from_nanos(1)) =>
         often.tick().await;
+    "time::Interval::poll_tick": let mut often = interval(Duration::from_nanos(1)) =>
+        poll_fn(|cx| often.poll_tick(cx)).await;
     "time::Interval: Stream": let mut often = interval(Duration::from_nanos(1)) =>
         often.next().await;
     "yield_now": let () = () => filch::yield_now().await;
