@@ -63,8 +63,8 @@ impl Runtime {
     ///
     /// Of a runtime that is started already it only waits for the end.
     ///
-    /// An end with a deadline does not interrupt a task on the calling thread: the call returns when that does. If
-    /// another task still runs, a thread of the runtime's takes this one's place, and the call returns.
+    /// An end with a deadline cannot interrupt a task on the calling thread: while that runs, the call does not return, and
+    /// nothing can make it. If another task still runs, a thread of the runtime's takes this one's place, and the call returns.
     ///
     /// ```
     /// let hive = filch::Builder::new().io_workers(1).hive()?;
@@ -204,8 +204,9 @@ impl Handle {
     /// [`request_shutdown`](Handle::request_shutdown) does, and the end counts as at least that strict however
     /// it is begun.
     ///
-    /// `Drain` is less strict than `DrainFor`, that than `Abort`, and that than `AbortFor`; an escalation that is
-    /// less strict than the end changes nothing. A time counts from the escalation.
+    /// An escalation takes nothing back: an end that drops its tasks goes on dropping them, and of two deadlines the earlier
+    /// counts. So `DrainFor` gives an abort a deadline, as `AbortFor` does, and an abort of a drain with a deadline keeps that. A
+    /// time counts from the escalation, or from the begin of the end if that comes later.
     ///
     /// ```
     /// use filch::Shutdown;
