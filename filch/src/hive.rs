@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use crate::builder::Builder;
 use crate::error::BuildError;
 use crate::runtime::{Handle, Runtime};
-use crate::sched::blocking::wait_while;
+use crate::sched::blocking::wait_while_in;
 use crate::sched::leave::{Answer, DetachError, Dismissed, Request};
 use crate::sched::roster::{AttachError, NewWorker, WorkerId, WorkerStatus};
 use crate::sched::shutdown::{Shutdown, ShutdownReport};
@@ -260,7 +260,8 @@ impl Detach {
         let here = unsafe { Worker::of_runtime(self.handle.shared()) };
         let is_here = here.is_some_and(|here| here.index() == self.worker.slot as usize);
         let mut result = None;
-        wait_while(|waker| {
+        let what = || "a worker to be detached".into();
+        wait_while_in(&self.handle.shared().pool, what, |waker| {
             result = self.answer.ask(waker);
             assert!(result.is_some() || !is_here, "a worker that waits for its own end never ends");
             result.is_none()
