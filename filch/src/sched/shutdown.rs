@@ -83,9 +83,10 @@ pub enum Shutdown {
     /// Drops every task at its next await; jobs that run are waited for.
     Abort,
     /// Drains for so long, then aborts. The tasks then have up to 200 ms to be dropped, and 50 ms if only running
-    /// ones are left. After that the call returns.
+    /// ones are left. After that the call returns, unless a task runs on the calling thread itself (see above).
     DrainFor(Duration),
-    /// Drops every task at its next await, and returns when all are gone, or after so long.
+    /// Drops every task at its next await, and returns when all are gone, or after so long, unless a task runs on the
+    /// calling thread itself (see above).
     ///
     /// ```
     /// use std::sync::mpsc;
