@@ -164,13 +164,17 @@ pub(crate) fn run_here<F: Future>(future: F, budget: u32) -> F::Output {
     let mut cx = Context::from_waker(&sleeper.waker);
     let mut future = pin!(future);
     loop {
-        context::with(|here| here.budget.set(budget));
+        context::with(|here| {
+            here.budget.set(budget);
+            // X9.
+            here.unserved.set(None);
+        });
         if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
             return value;
         }
         context::check_process();
         // O4: a spent budget has woken the waker, so this lets go what a worker holds, and returns.
-        sleeper.sleep_in_group();
+        sleeper.sleep_in_block_on();
     }
 }
 

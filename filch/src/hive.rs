@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use crate::builder::Builder;
 use crate::error::BuildError;
 use crate::runtime::{Handle, Runtime};
-use crate::sched::blocking::wait_while;
+use crate::sched::blocking::wait_while_in;
 use crate::sched::leave::{Answer, DetachError, Dismissed, Request};
 use crate::sched::roster::{AttachError, NewWorker, WorkerId, WorkerStatus};
 use crate::sched::shutdown::{Shutdown, ShutdownReport};
@@ -63,8 +63,8 @@ impl Runtime {
     ///
     /// Of a runtime that is started already it only waits for the end.
     ///
-    /// An end with a deadline does not interrupt a task on the calling thread: the call returns when that does. If
-    /// another task still runs, a thread of the runtime's takes this one's place, and the call returns.
+    /// An end with a deadline cannot interrupt a task on the calling thread: while that runs, the call does not return, and
+    /// nothing can make it. If another task still runs, a thread of the runtime's takes this one's place, and the call returns.
     ///
     /// ```
     /// let hive = filch::Builder::new().io_workers(1).hive()?;
@@ -204,8 +204,9 @@ impl Handle {
     /// [`request_shutdown`](Handle::request_shutdown) does, and the end counts as at least that strict however
     /// it is begun.
     ///
-    /// `Drain` is less strict than `DrainFor`, that than `Abort`, and that than `AbortFor`; an escalation that is
-    /// less strict than the end changes nothing. A time counts from the escalation.
+    /// An escalation takes nothing back: an end that drops its tasks goes on dropping them, and of two deadlines the earlier
+    /// counts. So `DrainFor` gives an abort a deadline, as `AbortFor` does, and an abort of a drain with a deadline keeps that. A
+    /// time counts from the escalation, or from the begin of the end if that comes later.
     ///
     /// ```
     /// use filch::Shutdown;
@@ -259,7 +260,8 @@ impl Detach {
         let here = unsafe { Worker::of_runtime(self.handle.shared()) };
         let is_here = here.is_some_and(|here| here.index() == self.worker.slot as usize);
         let mut result = None;
-        wait_while(|waker| {
+        let what = || "a worker to be detached".into();
+        wait_while_in(&self.handle.shared().pool, what, |waker| {
             result = self.answer.ask(waker);
             assert!(result.is_some() || !is_here, "a worker that waits for its own end never ends");
             result.is_none()

@@ -63,7 +63,7 @@ pub enum PostRefusal {
     NoCrew,
     /// The calling thread is no worker.
     NotOnWorker,
-    /// The runtime is shutting down.
+    /// The runtime is shutting down, or has ended.
     ShutDown,
 }
 
@@ -76,7 +76,7 @@ impl fmt::Display for PostRefusal {
             Self::NoWorkers { role } => write!(f, "no {role} worker is attached"),
             Self::NoCrew => f.write_str("no worker of the crew is attached"),
             Self::NotOnWorker => f.write_str("the calling thread is no worker"),
-            Self::ShutDown => f.write_str("the runtime is shutting down"),
+            Self::ShutDown => f.write_str("the runtime is shutting down or has ended"),
         }
     }
 }

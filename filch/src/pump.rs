@@ -70,7 +70,7 @@ impl Runtime {
 
 /// The main worker of a hive in a loop of others; see [`Runtime::pump`].
 ///
-/// Dropped, it ends the runtime: all tasks are dropped at their next await.
+/// Dropped, it ends the runtime: all tasks are dropped at their next await, unless another end was asked for before.
 ///
 /// ```
 /// use std::time::Duration;
@@ -93,6 +93,8 @@ pub struct Pump {
 impl Pump {
     /// Runs tasks until there are none, or `budget` is spent: after that at most one more of each kind (posted
     /// to this worker, its own, found elsewhere), so that none keeps the others waiting.
+    ///
+    /// Neither the budget nor an end with a deadline interrupts a task that runs here: the call returns when that does.
     ///
     /// ```
     /// use std::time::Duration;
@@ -196,8 +198,11 @@ impl Pump {
         &self.handle
     }
 
-    /// Ends the runtime in the given way, unless somebody has asked for another end already, and returns when
-    /// all tasks are gone. Until then this thread goes on working.
+    /// Ends the runtime in the given way, and returns when all tasks are gone. Until then this thread goes on working.
+    ///
+    /// If somebody has asked for the end already, this is an [escalation](Handle::escalate): it may turn that end into
+    /// an abort, or give it a deadline. So a program may ask for the end with [`Handle::request_stop`], and say here how
+    /// long that may take. With a deadline the call returns although a task still runs, unless it runs on this thread.
     ///
     /// ```
     /// let pump = filch::Builder::new().io_workers(1).hive()?.pump(|| ())?;
@@ -205,23 +210,23 @@ impl Pump {
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     pub fn finish(mut self, how: Shutdown) -> ShutdownReport {
-        self.end(how)
+        self.end(|handle| handle.escalate(how))
     }
 
-    fn end(&mut self, how: Shutdown) -> ShutdownReport {
+    fn end(&mut self, ask: impl FnOnce(&Handle)) -> ShutdownReport {
         let Some(main) = self.main.take() else { return ShutdownReport::default() };
         if main.is_of_parent() {
             std::mem::forget(main);
             return ShutdownReport::default();
         }
-        self.handle.request_shutdown(how);
+        ask(&self.handle);
         main.finish()
     }
 }
 
 impl Drop for Pump {
     fn drop(&mut self) {
-        self.end(Shutdown::Abort);
+        self.end(|handle| handle.request_shutdown(Shutdown::Abort));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Runtimes: start one, or use the default that starts by itself.
 //!
 //! R1. A `Runtime` owns its threads: when it is dropped or shut down, no thread and no task body
-//!     of it is left, unless its end had a deadline and a task still ran then. A [`Handle`] keeps only memory.
+//!     of it is left, unless its end had a deadline and a task or a thread had not ended by then. A [`Handle`] keeps only memory.
 //! R2. The default runtime starts on first use and lives as long as the process.
 
 use std::fmt;
@@ -163,6 +163,8 @@ impl Runtime {
     /// report names that. Such a task may go on as before: what it spawns is dropped unrun, what it waits for ends.
     /// Its threads stay until it returns, and then go by themselves.
     ///
+    /// Of a hive that was never run it counts as an [escalation](Handle::escalate) of an end that was asked for before.
+    ///
     /// ```
     /// let runtime = filch::Builder::new().workers(1).build()?;
     /// let report = runtime.shutdown(filch::Shutdown::Abort);
@@ -177,7 +179,11 @@ impl Runtime {
         self.handle.arc();
         self.refuse_from_inside();
         match std::mem::replace(&mut self.state, State::Ended) {
-            State::Waiting => self.handle.0.end_unrun(how),
+            State::Waiting => {
+                // Who says how means it, whatever was asked for before.
+                self.handle.escalate(how);
+                self.handle.0.end_unrun(how)
+            }
             State::Running | State::Ended => self.handle.0.shut_down(how),
         }
     }

@@ -419,7 +419,7 @@ impl TaskBuilder {
             Place::Current => current(|shared, group, member| match takes::<B>(shared, takers) {
                 Err(why) => Err(Unmade { body, why }),
                 Ok(()) if admit(shared, group, member) => Ok(create(shared, group, body, order)),
-                Ok(()) => Err(Unmade { body, why: Why::Closing }),
+                Ok(()) => Err(Unmade { body, why: Why::of_closed(group) }),
             }),
             Place::Runtime(handle) => {
                 let shared = handle.shared();
@@ -428,19 +428,20 @@ impl TaskBuilder {
                     Ok(()) if admit(shared, &shared.root, Member::No) => {
                         Ok(create(shared, &shared.root, body, order))
                     }
-                    Ok(()) => Err(Unmade { body, why: Why::Closing }),
+                    Ok(()) => Err(Unmade { body, why: Why::of_closed(&shared.root) }),
                 }
             }
             Place::Group(group) => {
                 if !group.try_enter() {
-                    return Err(Unmade { body, why: Why::Closing });
+                    return Err(Unmade { body, why: Why::of_closed(&group) });
                 }
                 // The task may end, and its runtime with it, before `create` returns (D2).
                 // SAFETY: the unit just taken keeps the runtime (S1).
                 let shared = unsafe { Shared::to_arc(group.home().shared.cast()) };
                 // P4.
                 let closing = shared.phase() >= Phase::Aborting;
-                let refused = if closing { Err(Why::Closing) } else { takes::<B>(&shared, takers) };
+                let refused =
+                    if closing { Err(Why::ShuttingDown) } else { takes::<B>(&shared, takers) };
                 if let Err(why) = refused {
                     // SAFETY: the unit that was just taken.
                     unsafe { Group::leave(Arc::as_ptr(&group)) };
@@ -682,14 +683,9 @@ pub(crate) fn reject<B: Body>(
     let start = header.state.start();
     debug_assert_eq!(start, Start::Run);
     // Not as the group's member: there is no runtime that the body's drop could spawn into.
-    let failure = match why.text() {
-        Some(reason) => {
-            let why = NeverRan { errno: None, reason };
-            // SAFETY: not DONE: the body is ours.
-            Failure::Panicked(unsafe { Panicked::new(header, Box::new(why)) })
-        }
-        None => Failure::Cancelled,
-    };
+    let why = NeverRan { errno: None, reason: why.text() };
+    // SAFETY: not DONE: the body is ours.
+    let failure = Failure::Panicked(unsafe { Panicked::new(header, Box::new(why)) });
     // SAFETY: `start` gave us the body.
     let ran = unsafe { (header.vtable.abandon)(task, failure) };
     debug_assert!(matches!(ran, Ran::Ended(_)));

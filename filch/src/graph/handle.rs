@@ -8,7 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use super::build::Graph;
 use super::ending::Keeper;
@@ -16,10 +16,11 @@ use super::errand;
 use super::error::{Cause, RunError, Stopped};
 use super::run::{self, Run};
 use super::slot::{OnFailure, Slot};
-use crate::sched::blocking::wait_while;
+use crate::pool::Pool;
+use crate::sched::blocking::{wait_while, wait_while_in};
 use crate::spawn::{self, admit};
 use crate::task::budget;
-use crate::task::context;
+use crate::task::context::{self, Unserved};
 use crate::task::group::{Fallout, Group, guard_user_code};
 
 /// A run that is under way; see [`Graph::run_async`].
@@ -40,6 +41,8 @@ pub struct RunHandle {
     /// `None` once the run was taken.
     graph: Option<Arc<Graph<'static>>>,
     slot: NonNull<Slot>,
+    /// Of a hive that nobody ran when the run began (B4 of `sched/blocking`).
+    unserved: Option<Arc<Pool>>,
 }
 
 // SAFETY: H2, the slot is `Sync`, and its outputs are `Send`.
@@ -67,7 +70,7 @@ impl Graph<'static> {
     #[track_caller]
     pub(super) fn start(self: &Arc<Self>, on_failure: OnFailure) -> RunHandle {
         let slot = self.take_slot();
-        let handle = RunHandle { graph: Some(self.clone()), slot };
+        let mut handle = RunHandle { graph: Some(self.clone()), slot, unserved: None };
         // SAFETY: taken just now.
         let this = unsafe { slot.as_ref() };
         if this.plan().sources.is_empty() {
@@ -77,6 +80,7 @@ impl Graph<'static> {
             assert!(admit(shared, group, member), "the runtime has shut down");
             this.keep.set(Some(self.clone()));
             this.begin(group, std::ptr::null(), on_failure);
+            handle.unserved = shared.pool.is_unserved().then(|| shared.pool.clone());
         });
         errand::send_sources(slot);
         handle
@@ -200,7 +204,11 @@ impl RunHandle {
     #[track_caller]
     pub fn wait_outcome(mut self) -> Result<Run<'static, 'static>, RunError> {
         assert!(self.graph.is_some(), "the run was taken");
-        wait_while(|waker| self.slot().ending.register(waker));
+        let register = |waker: &Waker| self.slot().ending.register(waker);
+        match &self.unserved {
+            Some(pool) => wait_while_in(pool, || Unserved::Run.to_string(), register),
+            None => wait_while(register),
+        }
         self.take()
     }
 
@@ -216,6 +224,9 @@ impl RunHandle {
     ) -> Poll<Result<Run<'static, 'static>, RunError>> {
         assert!(self.graph.is_some(), "polled after its end");
         if self.slot().ending.register(cx.waker()) {
+            if self.unserved.as_ref().is_some_and(|pool| pool.is_unserved()) {
+                context::with(|cx| cx.unserved.set(Some(Unserved::Run)));
+            }
             return Poll::Pending;
         }
         Poll::Ready(self.take())

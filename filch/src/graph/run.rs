@@ -358,6 +358,6 @@ fn wait(slot: &Slot) {
         return;
     }
     while slot.ending.register(&slot.sleeper.waker) {
-        slot.sleeper.sleep();
+        slot.sleeper.sleep_in_run();
     }
 }

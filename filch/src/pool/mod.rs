@@ -41,7 +41,7 @@ use std::sync::{Arc, PoisonError};
 use crossbeam_utils::CachePadded;
 
 use crate::base::process::Process;
-use crate::base::shim::{AtomicBool, Mutex, MutexGuard, Ordering};
+use crate::base::shim::{AtomicBool, Mutex, MutexGuard, Ordering, RawAtomicU64};
 use crate::base::sim;
 pub(crate) use cache::Cache;
 use cache::Racks;
@@ -50,6 +50,9 @@ use chunk::ChunkPtr;
 pub(crate) use class::CellLayout;
 use class::Class;
 use depot::Depot;
+
+/// How many pools of the process nobody works for, so that a wait asks its own only where there are such.
+static UNSERVED: RawAtomicU64 = RawAtomicU64::new(0);
 
 /// Racks shared by threads without a cache (guessed). One under loom: the hash is not repeatable.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
@@ -123,20 +126,33 @@ impl Pool {
 
     /// Notes that nobody works for the cells until [`serve`](Self::serve).
     pub(crate) fn await_service(&self) {
-        // ORDERING: Relaxed, a hint.
-        self.unserved.store(true, Ordering::Relaxed);
+        // ORDERING: Relaxed, a hint; so is the count.
+        if !self.unserved.swap(true, Ordering::Relaxed) {
+            // ORDERING: Relaxed, as above.
+            UNSERVED.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
-    /// Somebody works for the cells.
+    /// Somebody works for the cells, or there will be none.
     pub(crate) fn serve(&self) {
-        // ORDERING: Relaxed, a hint.
-        self.unserved.store(false, Ordering::Relaxed);
+        // ORDERING: Relaxed, a hint; so is the count.
+        if self.unserved.swap(false, Ordering::Relaxed) {
+            // ORDERING: Relaxed, as above.
+            UNSERVED.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Whether nobody works for the cells yet.
     pub(crate) fn is_unserved(&self) -> bool {
         // ORDERING: Relaxed, a hint.
         self.unserved.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is any pool for whose cells nobody works yet.
+    #[inline]
+    pub(crate) fn is_any_unserved() -> bool {
+        // ORDERING: Relaxed, a hint.
+        UNSERVED.load(Ordering::Relaxed) > 0
     }
 
     fn depot(&self, class: Class) -> MutexGuard<'_, Depot> {
@@ -262,6 +278,7 @@ impl Pool {
     /// last cell. Call it once all caches are flushed; one that is flushed later only delays the
     /// return of its cells. Cells can still be allocated, each in a chunk of its own.
     pub(crate) fn close(self: &Arc<Self>) {
+        self.serve();
         for shard in &self.shards {
             let racks = lock(&shard.0).take();
             for (class, magazine) in racks.iter().flat_map(Racks::drain) {

@@ -7,7 +7,9 @@
 //!     its ring, and somebody is told, so that nothing ready depends on the sleeper.
 //! B3. While a worker blocks it is out of its crew, so a spare comes if work is ready.
 //! B4. Whoever has waited a second for a hive that nobody runs says so on the error output, and goes on waiting: somebody may run it
-//!     yet.
+//!     yet. A wait for a task or a run knows the pool of its runtime. A `block_on` knows that of its own, and what the last poll was
+//!     refused by: a handle that is pending says so in the context if its hive is not run (X9 of `task/context`). A task that awaits
+//!     such a handle in a runtime that is run blocks no thread, and nobody tells.
 //!
 //! A job's entry that this thread pops from its own deque is compared with the awaited group by
 //! address only: the job may be a tombstone whose group is gone. (An equal address by accident is
@@ -26,7 +28,7 @@ use crate::base::parker::{Parker, Unparked};
 use crate::base::shim::Ordering;
 use crate::base::sim;
 use crate::pool::Pool;
-use crate::task::context;
+use crate::task::context::{self, Unserved};
 use crate::task::group::{Group, GroupRef};
 use crate::task::header::{Kind, RawTask};
 use crate::task::job::{Job, call_hidden};
@@ -61,30 +63,54 @@ impl Sleeper {
 const NOTICE: Duration = Duration::from_secs(1);
 
 impl Sleeper {
-    /// As `sleep`, of a wait for a runtime's tasks (B4).
-    fn sleep_for(&self, pool: &Pool, what: impl FnOnce() -> String) {
-        if pool.is_unserved() && !sim::is_on() {
+    /// As `sleep`, where a hive may be `suspected`. After a second `missing` says what is waited for, if nobody runs its hive (B4).
+    fn sleep_or_tell(&self, suspected: bool, missing: impl FnOnce() -> Option<String>) {
+        if suspected && !sim::is_on() {
             let notice = sim::now().checked_add(NOTICE);
             if notice.is_some_and(|notice| self.sleep_until(notice)) {
                 return;
             }
-            if pool.is_unserved() {
-                tell_that_nobody_runs(&what());
+            if let Some(what) = missing() {
+                tell_that_nobody_runs(&what);
             }
         }
         self.sleep();
     }
 
-    /// As `sleep`, for what belongs to the current group (B4).
-    pub(crate) fn sleep_in_group(&self) {
-        let group = context::with(|cx| cx.group.get());
-        // SAFETY: X2, whoever set it keeps the group until the frame ends.
-        match unsafe { group.as_ref() } {
-            // SAFETY: S1, an unfinished group keeps its runtime.
-            Some(group) => self.sleep_for(unsafe { pool_of(group) }, || "a `block_on`".into()),
-            None => self.sleep(),
-        }
+    /// As `sleep`, of a wait for what lives in that runtime's pool (B4).
+    fn sleep_for(&self, pool: &Pool, what: impl FnOnce() -> String) {
+        self.sleep_or_tell(pool.is_unserved(), || pool.is_unserved().then(what));
     }
+
+    /// As `sleep`, of a `block_on` after a poll (B4).
+    pub(crate) fn sleep_in_block_on(&self) {
+        self.sleep_or_tell(Pool::is_any_unserved(), || {
+            let pending = context::with(|cx| cx.unserved.take());
+            let pending = pending.filter(|_| Pool::is_any_unserved());
+            pending
+                .map(|pending| pending.to_string())
+                .or_else(|| is_unserved_here().then(|| "a `block_on`".into()))
+        });
+    }
+
+    /// As `sleep`, of a run of a graph that began on this thread (B4).
+    pub(crate) fn sleep_in_run(&self) {
+        self.sleep_or_tell(Pool::is_any_unserved(), || {
+            is_unserved_here().then(|| Unserved::Run.to_string())
+        });
+    }
+}
+
+/// Whether nobody runs the runtime that what runs here belongs to.
+fn is_unserved_here() -> bool {
+    let group = context::with(|cx| cx.group.get());
+    // SAFETY: X2, whoever set it keeps the group until the frame ends.
+    if let Some(group) = unsafe { group.as_ref() } {
+        // SAFETY: S1, an unfinished group keeps its runtime.
+        return unsafe { pool_of(group) }.is_unserved();
+    }
+    // SAFETY: used within this call only.
+    unsafe { Worker::current() }.is_some_and(|worker| worker.shared().pool.is_unserved())
 }
 
 /// # Safety
@@ -242,8 +268,20 @@ pub(crate) fn wait_while(mut register: impl FnMut(&Waker) -> bool) {
     }
 }
 
+/// As `wait_while`, for what lives in that runtime's pool (B4).
+pub(crate) fn wait_while_in(
+    pool: &Pool,
+    what: impl Fn() -> String,
+    mut register: impl FnMut(&Waker) -> bool,
+) {
+    let sleeper = Sleeper::new();
+    while register(&sleeper.waker) {
+        sleeper.sleep_for(pool, &what);
+    }
+}
+
 /// As `wait_while`, for a task (B4). The caller keeps the cell alive.
-pub(crate) fn wait_for_task(task: RawTask, mut register: impl FnMut(&Waker) -> bool) {
+pub(crate) fn wait_for_task(task: RawTask, register: impl FnMut(&Waker) -> bool) {
     // SAFETY: by the caller's promise.
     let header = unsafe { task.header() };
     // SAFETY: a header is the start of a cell (H1), which the caller keeps.
@@ -252,10 +290,7 @@ pub(crate) fn wait_for_task(task: RawTask, mut register: impl FnMut(&Waker) -> b
         let name = header.name().map(|name| format!(" \"{name}\"")).unwrap_or_default();
         format!("task {}{name} spawned at {}", header.id, header.site())
     };
-    let sleeper = Sleeper::new();
-    while register(&sleeper.waker) {
-        sleeper.sleep_for(pool, what);
-    }
+    wait_while_in(pool, what, register);
 }
 
 /// Blocks until every member of `group` is gone, helping with the group's own jobs.

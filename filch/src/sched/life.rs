@@ -6,11 +6,14 @@
 //! working, and then stops them.
 //!
 //! F1. A stop is requested once; what is requested later does not count. An escalation counts at any time: the
-//!     end that goes on hears it, or else the next one.
+//!     end that goes on hears it, or else the next one. Who ends a hive and says how (`shutdown`, `Pump::finish`) escalates; who only
+//!     drops it requests, and leaves an end that was asked for as it is.
 //! F2. The main worker leaves its slot before the queues are cleared, as every other thread does (S3).
 //!     If the end goes on in the background, it leaves when nothing is left that only its thread can run, and
 //!     a thread of ours takes its slot over: whoever still runs may need a worker there.
 //! F3. A runtime that ends before it was run is run for its end, if there are tasks to end.
+//! F4. If not all threads can start, the caller drops the tasks in the name of the workers that are missing. With a deadline it
+//!     leaves what is left then as F2 has it, to a sentry and to workers, as far as those can start.
 //!
 //! Not here: how the main worker lives in a loop of others (`pump`).
 
@@ -20,10 +23,12 @@ use std::task::Waker;
 
 use super::blocking::wait_while;
 use super::core::ParkCore;
+use super::limits::{Limits, Strictness};
 use super::shared::{Birth, Phase, Shared, lock};
-use super::shutdown::{Ending, Shutdown, ShutdownReport};
+use super::shutdown::{Ended, Ending, Shutdown, ShutdownReport, Waited};
+use super::start::Watched;
 use super::worker::{Flow, Served, Worker};
-use crate::base::shim::{Mutex, yield_now};
+use crate::base::shim::Mutex;
 use crate::base::thread::{self, Thread};
 use crate::error::BuildError;
 
@@ -37,7 +42,7 @@ struct Stop {
     /// F1.
     asked: Option<Shutdown>,
     /// F1; the end takes it.
-    escalated: Option<Shutdown>,
+    escalated: Option<Strictness>,
     /// Who waits for either.
     waiter: Option<Waker>,
 }
@@ -67,9 +72,8 @@ impl Life {
     pub(crate) fn escalate(&self, how: Shutdown) {
         let mut stop = lock(&self.stop);
         stop.asked.get_or_insert(how);
-        if stop.escalated.is_none_or(|before| how.counts_after(before)) {
-            stop.escalated = Some(how);
-        }
+        let how = Strictness::from(how);
+        stop.escalated = Some(stop.escalated.map_or(how, |before| before.and(how)));
         let waiter = stop.waiter.take();
         drop(stop);
         if let Some(waiter) = waiter {
@@ -78,7 +82,7 @@ impl Life {
     }
 
     /// Takes the escalation that has come; if there is none, the waker is woken when one comes.
-    pub(super) fn hear(&self, waker: &Waker) -> Option<Shutdown> {
+    pub(super) fn hear(&self, waker: &Waker) -> Option<Strictness> {
         let fresh = waker.clone();
         let mut stop = lock(&self.stop);
         let heard = take(&mut stop.escalated);
@@ -107,26 +111,40 @@ impl Life {
 /// The thread that ends the tasks of a runtime when it is asked to.
 pub(super) struct Closer {
     thread: Thread,
-    report: Arc<Mutex<ShutdownReport>>,
+    /// What it leaves behind.
+    ended: Arc<Mutex<Option<Ended>>>,
+}
+
+/// A runtime that could not begin, because a thread could not start.
+pub(super) struct NotBegun {
+    error: BuildError,
+    /// What was there at the deadline of its end.
+    left: Box<ShutdownReport>,
+}
+
+impl From<NotBegun> for BuildError {
+    fn from(not_begun: NotBegun) -> Self {
+        not_begun.error
+    }
 }
 
 impl Closer {
     pub(super) fn start(shared: &Arc<Shared>) -> Result<Self, BuildError> {
-        let report = Arc::new(Mutex::new(ShutdownReport::default()));
-        let (shared, place) = (shared.clone(), report.clone());
+        let ended = Arc::new(Mutex::new(None));
+        let (shared, place) = (shared.clone(), ended.clone());
         let name = thread::name_with_suffix(&shared.config.thread_name, "closer");
         let body = move || {
             let how = shared.life.wait_for_request();
-            let report = shared.end_tasks(how);
-            let ending = report.ending();
-            *lock(&place) = report;
+            let ended = shared.end_tasks(how);
+            let ending = ended.report.ending();
+            *lock(&place) = Some(ended);
             match ending {
                 Ending::Over => shared.stop_workers(),
                 Ending::InBackground => shared.leave_to_sentry(),
             }
         };
         match thread::start(&name, None, body) {
-            Ok(thread) => Ok(Self { thread, report }),
+            Ok(thread) => Ok(Self { thread, ended }),
             Err(source) => Err(BuildError::Thread { name, source }),
         }
     }
@@ -134,17 +152,21 @@ impl Closer {
     /// Waits until the tasks are gone, or left behind; then ends the threads.
     pub(super) fn finish(self, shared: &Shared) -> ShutdownReport {
         self.thread.join();
-        let report = take(&mut *lock(&self.report));
-        if report.ending() == Ending::Over {
-            shared.stop_threads();
+        let ended = lock(&self.ended).take().expect("that is the last that it does");
+        match ended.report.ending() {
+            Ending::Over => shared.end_threads(ended),
+            Ending::InBackground => ended.report,
         }
-        report
     }
 }
 
 impl Shared {
     /// Runs a runtime that waits for it, until it is asked to stop and has ended.
     pub(crate) fn run(self: &Arc<Self>) -> Result<ShutdownReport, BuildError> {
+        Ok(self.try_run()?)
+    }
+
+    fn try_run(self: &Arc<Self>) -> Result<ShutdownReport, NotBegun> {
         if !self.life.is_for_a_caller() {
             let how = self.life.wait_for_request();
             return Ok(self.shut_down(how));
@@ -157,42 +179,67 @@ impl Shared {
     }
 
     /// Starts everybody but the main worker.
-    pub(super) fn begin(self: &Arc<Self>) -> Result<(Option<usize>, Closer), BuildError> {
+    pub(super) fn begin(self: &Arc<Self>) -> Result<(Option<usize>, Closer), NotBegun> {
         let (main, others) = self.muster();
         self.pool.serve();
-        // The closer last: it might stop what has not started.
-        match self.start_all(&others).and_then(|()| Closer::start(self)) {
-            Ok(closer) => Ok((main, closer)),
-            Err(error) => {
-                self.give_up(main.into_iter().chain(others));
-                Err(error)
-            }
-        }
+        let (error, watched) = match self.start_all(&others) {
+            Err(error) => (error, Watched::No),
+            // The closer last: it might stop what has not started.
+            Ok(()) => match Closer::start(self) {
+                Ok(closer) => return Ok((main, closer)),
+                Err(error) => (error, Watched::Yes),
+            },
+        };
+        let left = self.give_up(main.into_iter().chain(others), watched);
+        Err(NotBegun { error, left: Box::new(left) })
     }
 
     /// Some threads could not start: drops all tasks, on this thread in the name of each worker that has
-    /// none, and joins the threads there are.
-    pub(super) fn give_up(self: &Arc<Self>, slots: impl Iterator<Item = usize>) {
+    /// none, and joins the threads there are (F4).
+    pub(super) fn give_up(
+        self: &Arc<Self>,
+        slots: impl Iterator<Item = usize>,
+        watched: Watched,
+    ) -> ShutdownReport {
         self.life.request(Shutdown::Abort);
+        let mut limits = Limits::of(self.life.wait_for_request());
         self.leave_open();
         self.advance(Phase::Aborting);
         let idle = slots.filter(|&slot| lock(&self.slots[slot].core).is_some());
         let workers: Vec<_> = idle.map(|slot| Worker::new(self.clone(), slot)).collect();
-        while !self.root.is_finished() {
-            // These threads are the workers that drop all.
-            let _ = self.cancel_all();
-            self.drop_unattended();
+        let serve = || {
             for worker in &workers {
                 worker.enter(|| while worker.serve() == Served::Something {});
             }
-            // Those with threads drop what is theirs.
-            yield_now();
+        };
+        loop {
+            // These threads are the workers that drop all; those with threads drop what is theirs.
+            let _ = self.cancel_all();
+            self.drop_unattended();
+            serve();
+            match self.wait_for_walk(&limits) {
+                Waited::Finished => break,
+                Waited::Escalated(stricter) => limits.tighten(stricter),
+                Waited::TimeIsUp if limits.are_over() => {
+                    let report = self.report_what_is_left();
+                    self.leave_to_sentry();
+                    while !workers.iter().all(Worker::may_leave) {
+                        serve();
+                    }
+                    workers.into_iter().for_each(|worker| self.leave_to_successor(worker));
+                    if watched == Watched::No {
+                        self.start_sentry_for_the_rest();
+                    }
+                    return report;
+                }
+                Waited::TimeIsUp => {}
+            }
         }
         for worker in workers {
             worker.end_driver();
             worker.leave();
         }
-        self.shut_down(Shutdown::Abort);
+        self.end_threads(Ended { report: ShutdownReport::default(), limits })
     }
 
     /// The caller's thread is the main worker until the runtime has stopped.
@@ -213,11 +260,31 @@ impl Shared {
 
     /// F2.
     pub(super) fn leave_main(self: &Arc<Self>, worker: Worker) {
-        let (info, slot) = (worker.slot().info, worker.index());
+        let info = worker.slot().info;
+        if !worker.is_stopped() {
+            worker.lane().crew.dismiss();
+        }
+        // Where it takes the slot over, a successor is another thread with a begin and an end of its own.
+        let successor = self.vacate(worker);
+        self.tell_stop(info);
+        if let Some(slot) = successor {
+            self.start_successor(slot);
+        }
+    }
+
+    /// F4.
+    fn leave_to_successor(self: &Arc<Self>, worker: Worker) {
+        if let Some(slot) = self.vacate(worker) {
+            self.start_successor(slot);
+        }
+    }
+
+    /// Has the worker of this thread leave its slot, which is returned if the end goes on without it.
+    fn vacate(&self, worker: Worker) -> Option<usize> {
+        let slot = worker.index();
         let goes_on = !worker.is_stopped();
         if goes_on {
             worker.hand_over();
-            worker.lane().crew.dismiss();
         }
         worker.end_driver();
         worker.leave();
@@ -225,28 +292,24 @@ impl Shared {
         // A core of the program's own is called on one thread only.
         let was_foreign = place.guest_core.is_present() || self.cores.is_some();
         place.drop_guest_core();
-        self.tell_stop(info);
-        if goes_on {
-            if was_foreign {
-                place.install(Box::new(ParkCore::new()));
-            }
-            self.start_successor(slot);
+        if goes_on && was_foreign {
+            place.install(Box::new(ParkCore::new()));
         }
+        goes_on.then_some(slot)
     }
 
     /// Ends a runtime that nobody has run (F3).
     pub(crate) fn end_unrun(self: &Arc<Self>, how: Shutdown) -> ShutdownReport {
+        self.life.request(how);
         self.leave_open();
         if self.root.is_finished() {
-            self.stop_threads();
-            return ShutdownReport::default();
+            return self.end_threads(self.end_tasks(how));
         }
-        self.life.request(how);
         let kept = self.tasks();
-        self.run().unwrap_or_else(|error| {
+        self.try_run().unwrap_or_else(|NotBegun { error, left }| {
             // Where not even its threads start, all is dropped.
             self.refuse(error.to_string());
-            ShutdownReport { unfinished: kept, ..ShutdownReport::default() }
+            ShutdownReport { unfinished: kept, ..*left }
         })
     }
 }
@@ -255,5 +318,10 @@ impl Worker {
     /// The loop of a main worker, until the runtime has stopped, or goes on without it (F2).
     pub(super) fn serve_to_the_end(&self) {
         while self.step() == Flow::Continue && !self.may_be_left_behind() {}
+    }
+
+    /// Whether the thread of this worker may go, when the end goes on in the background.
+    fn may_leave(&self) -> bool {
+        self.is_stopped() || self.may_be_left_behind()
     }
 }

@@ -35,6 +35,7 @@
 //! | `kept` | what does the end of a runtime not wait for? |
 //! | `forked` | what may a forked child do with it? |
 //! | `shutdown` | how does a runtime end, and who holds it up? |
+//! | `limits` | until when does an end wait? |
 //! | `report` | what does an end tell? |
 
 pub(crate) mod adopt;
@@ -54,6 +55,7 @@ pub(crate) mod grow;
 pub(crate) mod kept;
 pub(crate) mod leave;
 pub(crate) mod life;
+mod limits;
 pub(crate) mod next;
 pub(crate) mod nodes;
 #[cfg(unix)]

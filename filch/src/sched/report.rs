@@ -95,8 +95,11 @@ pub struct ShutdownReport {
     /// those that wait for a running one to be dropped. Empty if everything has ended.
     pub still_running: Vec<TaskInfo>,
     /// Whether the end goes on in the background, because its deadline came first. Without a task that still
-    /// runs, something else holds it up, as a `block_on` on a thread of the program does.
+    /// runs and a thread that is left, something else holds it up, as a `block_on` on a thread of the program does.
     pub in_background: bool,
+    /// The names of the runtime's threads that had not ended at the deadline though all tasks were gone: one that is in
+    /// a hook, or waits for an operation that the system does not cancel. Empty while tasks are still there.
+    pub threads_left: Vec<String>,
 }
 
 /// Whether an end is over when its caller goes.
@@ -128,6 +131,9 @@ impl fmt::Display for ShutdownReport {
         match &*self.unfinished {
             [] => f.write_str("all tasks finished")?,
             tasks => list(f, tasks, "unfinished")?,
+        }
+        if !self.threads_left.is_empty() {
+            return write!(f, "\nthreads still there at the deadline: {:?}", self.threads_left);
         }
         match &*self.still_running {
             [] if self.in_background => f.write_str(

@@ -34,6 +34,7 @@ use super::roster::Roster;
 use super::schedule;
 use super::sentry::Sentry;
 use super::slices::Slices;
+use super::start::Roll;
 use super::timers::Wheels;
 use crate::base::parker::Parker;
 use crate::base::process::Process;
@@ -111,8 +112,10 @@ pub(crate) struct Shared {
     seed: u64,
     /// What comes before them.
     pub(super) script: Option<ScriptedRng>,
-    /// Threads to join at the end.
-    pub(crate) threads: Mutex<Vec<Thread>>,
+    /// Threads to join at the end, with their names.
+    pub(crate) threads: Mutex<Vec<(Thread, String)>>,
+    /// Which of them have not said that they end (L4 of `start`).
+    pub(super) leaving: Arc<Roll>,
     pub(crate) slices: Slices,
     /// What the system and the program's cores refused (levels, affinity, threads, sources), for `describe`.
     pub(crate) refusals: Mutex<Refusals>,
@@ -250,6 +253,7 @@ impl Shared {
                 seed: config.seed.unwrap_or_else(rng::fresh_seed),
                 script,
                 threads: Mutex::new(Vec::new()),
+                leaving: Arc::new(Roll::new()),
                 slices: Slices::default(),
                 refusals: Mutex::new(Refusals::default()),
                 pool: Pool::new(),

@@ -17,17 +17,20 @@
 //!     abort: a task that still runs may wait for what only they can drop.
 //! Z6. Nobody joins the threads of such an end, because some may not end. Each of them holds a reference to the
 //!     runtime, and the last one clears the queues of the slots that they were in (`Shared::drop`).
-//! Z7. An escalation is heard wherever an end waits for the root group, and counts if it is not less strict.
+//! Z7. An escalation is heard wherever an end waits: for the root group, or for threads. It takes nothing back (E1 of `limits`).
 //! Z8. Neither a drain nor an abort waits for the future of a group that nobody in the runtime polls (`kept`). They look for such
 //!     futures again and again, because the last task may end, or the last poll elsewhere, without telling the root.
 //! Z9. Jobs may wait for a worker of a role that has none, until one is attached (`spawn`). Once the runtime is not open, none will
 //!     be: the dropper takes their entries out of the queues and drops them, also where the others are drained.
+//! Z10. An end with a deadline does not wait for threads any longer than for tasks, but for a moment (E3 of `limits`). A thread
+//!     that is in a hook then, or waits for what the system does not cancel, is left as in Z6.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::blocking::{Sleeper, drop_unstarted};
+use super::limits::{Drains, Limits, Strictness, earlier};
 pub(super) use super::report::Ending;
 pub use super::report::{ShutdownReport, TaskInfo, TaskState};
 use super::shared::{Lane, Phase, Shared, lock};
@@ -48,17 +51,18 @@ const LONGEST_LOOK: Duration = Duration::from_millis(100);
 /// How often it is repeated at least, once the end goes on in the background. Guessed.
 const RARE_WALK: Duration = Duration::from_secs(1);
 
-/// How long the tasks have to be dropped once the time of a [`Shutdown::DrainFor`] is up. Guessed.
-const GRACE: Duration = Duration::from_millis(200);
-
-/// As `GRACE`, where no task is left but such as run: those may not end at all. Guessed.
-const GRACE_OF_RUNNING: Duration = Duration::from_millis(50);
-
 /// How a runtime ends.
 ///
 /// `Drain` and `Abort` wait for as long as it takes. `DrainFor` and `AbortFor` return at their deadline although
 /// a task still runs: a closure of [`spawn_blocking`](crate::spawn_blocking()), a job, a future that is stuck in a
-/// poll. The [report](ShutdownReport) names it, and the end goes on in the background until it returns.
+/// poll. The [report](ShutdownReport) names it, and the end goes on in the background until it returns. In the same way it
+/// leaves a thread that does not end, because a [stop hook](crate::Builder::on_thread_stop) blocks on it, say: once the
+/// tasks are gone, threads have 50 ms at least.
+///
+/// No end returns while the task that does not end runs on the calling thread itself. That is the main worker of a
+/// hive, inside of [`Runtime::run`](crate::Runtime::run), [`Pump::run`](crate::Pump::run) or
+/// [`Pump::finish`](crate::Pump::finish): the deadline passes, and the call returns when the task does. What is known to
+/// block belongs into [`spawn_blocking`](crate::spawn_blocking()).
 ///
 /// None of these waits for a future that is kept outside of the runtime or was forgotten; see
 /// [`Runtime`](crate::Runtime).
@@ -79,9 +83,10 @@ pub enum Shutdown {
     /// Drops every task at its next await; jobs that run are waited for.
     Abort,
     /// Drains for so long, then aborts. The tasks then have up to 200 ms to be dropped, and 50 ms if only running
-    /// ones are left. After that the call returns.
+    /// ones are left. After that the call returns, unless a task runs on the calling thread itself (see above).
     DrainFor(Duration),
-    /// Drops every task at its next await, and returns when all are gone, or after so long.
+    /// Drops every task at its next await, and returns when all are gone, or after so long, unless a task runs on the
+    /// calling thread itself (see above).
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -104,80 +109,10 @@ pub enum Shutdown {
     AbortFor(Duration),
 }
 
-impl Shutdown {
-    fn strictness(self) -> u32 {
-        match self {
-            Self::Drain => 0,
-            Self::DrainFor(_) => 1,
-            Self::Abort => 2,
-            Self::AbortFor(_) => 3,
-        }
-    }
-
-    /// Whether it counts where another was asked for before (Z7).
-    pub(super) fn counts_after(self, before: Self) -> bool {
-        self.strictness() >= before.strictness()
-    }
-
-    /// Until when it waits for tasks to end by themselves, if it does at all.
-    fn drains_until(self) -> Drains {
-        match self {
-            Self::Drain => Drains::Until(None),
-            Self::DrainFor(time) => Drains::Until(sim::now().checked_add(time)),
-            Self::Abort | Self::AbortFor(_) => Drains::No,
-        }
-    }
-
-    /// How long it waits for tasks to be dropped, from now on.
-    fn patience(self) -> Patience {
-        let within = |time| sim::now().checked_add(time).map_or(Patience::Endless, Patience::Until);
-        match self {
-            Self::Drain | Self::Abort => Patience::Endless,
-            Self::AbortFor(time) => within(time),
-            Self::DrainFor(_) => Patience::Grace { since: sim::now(), only_running: None },
-        }
-    }
-}
-
-/// How long an end waits for tasks to end by themselves.
-enum Drains {
-    No,
-    /// Without a deadline: for ever.
-    Until(Option<Instant>),
-}
-
-/// How long an abort waits.
-enum Patience {
-    Endless,
-    Until(Instant),
-    /// After a drain whose time is up.
-    Grace {
-        since: Instant,
-        /// Since when no walk has found any but running tasks.
-        only_running: Option<Instant>,
-    },
-}
-
-impl Patience {
-    /// The time at which the caller goes, if it is known.
-    fn end(&self) -> Option<Instant> {
-        match self {
-            Self::Endless => None,
-            Self::Until(end) => Some(*end),
-            Self::Grace { since, only_running: None } => Some(*since + GRACE),
-            Self::Grace { since, only_running: Some(from) } => {
-                Some((*since + GRACE).min(*from + GRACE_OF_RUNNING))
-            }
-        }
-    }
-
-    /// Looks at what is left, which the time may depend on.
-    fn look(&mut self, shared: &Shared) {
-        if let Self::Grace { only_running, .. } = self {
-            let others = shared.has_tasks_that_do_not_run();
-            *only_running = if others { None } else { only_running.or_else(|| Some(sim::now())) };
-        }
-    }
+/// What has become of the tasks of an end, and until when it may take.
+pub(super) struct Ended {
+    pub(super) report: ShutdownReport,
+    pub(super) limits: Limits,
 }
 
 /// Who drops what a walk has cancelled.
@@ -192,11 +127,11 @@ pub(super) enum Leftover {
 
 /// What ended a wait for the root group.
 #[must_use]
-enum Waited {
+pub(super) enum Waited {
     Finished,
     TimeIsUp,
     /// Z7.
-    Escalated(Shutdown),
+    Escalated(Strictness),
 }
 
 /// What the sentry knows of the rest of an end (Z5).
@@ -267,11 +202,20 @@ impl Dropper {
 impl Shared {
     /// Ends the runtime (Z1). The caller is no member of it.
     pub(crate) fn shut_down(&self, how: Shutdown) -> ShutdownReport {
-        let report = self.end_tasks(how);
-        match report.ending() {
-            Ending::Over => self.stop_threads(),
-            Ending::InBackground => self.leave_to_sentry(),
+        let ended = self.end_tasks(how);
+        match ended.report.ending() {
+            Ending::Over => self.end_threads(ended),
+            Ending::InBackground => {
+                self.leave_to_sentry();
+                ended.report
+            }
         }
+    }
+
+    /// Ends the threads, when all tasks are gone.
+    pub(super) fn end_threads(&self, Ended { mut report, mut limits }: Ended) -> ShutdownReport {
+        report.threads_left = self.stop_threads(&mut limits);
+        report.in_background = !report.threads_left.is_empty();
         report
     }
 
@@ -290,12 +234,20 @@ impl Shared {
     }
 
     /// Ends all tasks; the workers go on.
-    pub(super) fn end_tasks(&self, mut how: Shutdown) -> ShutdownReport {
+    pub(super) fn end_tasks(&self, how: Shutdown) -> Ended {
         self.leave_open();
-        let mut drains = how.drains_until();
+        let mut limits = Limits::of(how);
+        self.drain(&mut limits);
+        let is_over = self.root.is_finished();
+        let report = if is_over { ShutdownReport::default() } else { self.abort(&mut limits) };
+        Ended { report, limits }
+    }
+
+    /// Lets tasks end by themselves, for as long as they may.
+    fn drain(&self, limits: &mut Limits) {
         let mut period = WALK_PERIOD;
         let mut dropper = Dropper::default();
-        while let Drains::Until(deadline) = drains {
+        while let Drains::Until(deadline) = limits.drains {
             // Z8.
             self.revoke_kept();
             // Z9.
@@ -303,17 +255,14 @@ impl Shared {
                 dropper.call(self);
             }
             match self.wait_for_look(period, deadline) {
-                Waited::Finished => return ShutdownReport::default(),
-                Waited::TimeIsUp if deadline.is_some_and(|end| sim::now() >= end) => break,
-                Waited::TimeIsUp => period = LONGEST_LOOK.min(2 * period),
-                Waited::Escalated(newer) if newer.counts_after(how) => {
-                    how = newer;
-                    drains = how.drains_until();
+                Waited::Finished => return,
+                Waited::TimeIsUp if deadline.is_some_and(|end| sim::now() >= end) => {
+                    limits.end_drain();
                 }
-                Waited::Escalated(_) => {}
+                Waited::TimeIsUp => period = LONGEST_LOOK.min(2 * period),
+                Waited::Escalated(stricter) => limits.tighten(stricter),
             }
         }
-        if self.root.is_finished() { ShutdownReport::default() } else { self.abort(how) }
     }
 
     /// The job lane, if it has no worker (Z9).
@@ -374,35 +323,40 @@ impl Shared {
     }
 
     /// Drops every task (Z2), for as long as the caller stays.
-    fn abort(&self, mut how: Shutdown) -> ShutdownReport {
+    fn abort(&self, limits: &mut Limits) -> ShutdownReport {
         self.advance(Phase::Aborting);
         let unfinished = self.tasks();
-        let mut patience = how.patience();
         let mut dropper = Dropper::default();
         loop {
             if self.cancel_all() == Leftover::Jobs {
                 dropper.call(self);
             }
-            patience.look(self);
-            match self.wait_for_look(WALK_PERIOD, patience.end()) {
+            limits.look(|| self.has_tasks_that_do_not_run());
+            match self.wait_for_look(WALK_PERIOD, limits.end()) {
                 Waited::Finished => {
                     return ShutdownReport { unfinished, ..ShutdownReport::default() };
                 }
-                Waited::Escalated(newer) if newer.counts_after(how) => {
-                    how = newer;
-                    patience = how.patience();
-                }
-                Waited::Escalated(_) => {}
-                Waited::TimeIsUp if patience.end().is_some_and(|end| sim::now() >= end) => {
-                    let still_running = self.tasks();
-                    // The last of them may have ended while they were listed.
-                    let in_background = !self.root.is_finished();
-                    let still_running = if in_background { still_running } else { Vec::new() };
-                    return ShutdownReport { unfinished, still_running, in_background };
+                Waited::Escalated(stricter) => limits.tighten(stricter),
+                Waited::TimeIsUp if limits.are_over() => {
+                    return ShutdownReport { unfinished, ..self.report_what_is_left() };
                 }
                 Waited::TimeIsUp => {}
             }
         }
+    }
+
+    /// What is there at the deadline.
+    pub(super) fn report_what_is_left(&self) -> ShutdownReport {
+        let still_running = self.tasks();
+        // The last of them may have ended while they were listed.
+        let in_background = !self.root.is_finished();
+        let still_running = if in_background { still_running } else { Vec::new() };
+        ShutdownReport { still_running, in_background, ..ShutdownReport::default() }
+    }
+
+    /// Waits for the root group until the next walk of a caller that is needed for more than that.
+    pub(super) fn wait_for_walk(&self, limits: &Limits) -> Waited {
+        self.wait_for_root(earlier(sim::now().checked_add(WALK_PERIOD), limits.end()))
     }
 
     /// Waits for the root group until the next look at what is left, or until `end`.

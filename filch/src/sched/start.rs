@@ -3,12 +3,16 @@
 //! L1. `start` returns once every worker has joined its lane, so each can be woken from then on.
 //! L2. If a thread cannot start, those that did are stopped and joined, and the error names it.
 //! L3. No thread starts once the runtime is stopped; who joins them sees all.
+//! L4. They are joined when the last of them has said that it ends, so an escalation is heard, and a deadline kept, until
+//!     then (Z7 and Z10 of `shutdown`).
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::Waker;
 
 use super::forked;
+use super::limits::Limits;
 use super::roster::{AttachError, NewWorker, WorkerId};
 use super::sentry;
 use super::shared::{Lane, Parts, Phase, Shared, Slot, lock};
@@ -22,21 +26,36 @@ use crate::queue::deque::Steal;
 use crate::task::group::{Fallout, Group};
 use crate::task::header::{RawTask, TaskId};
 
-/// How many threads are still to come (L1).
-struct Roll {
+/// How many threads have yet to say something: that they are there (L1), or that they end (L4).
+pub(crate) struct Roll {
     missing: AtomicUsize,
-    caller: Parker,
+    /// Where the one thread parks that waits for them.
+    caller: Arc<Parker>,
 }
 
-/// A thread that is to come; dropped, it is there.
+/// A thread that has yet to say it; dropped, it has.
 struct Missing(Arc<Roll>);
 
 impl Roll {
-    /// Waits until all are there.
-    fn wait(&self) {
+    pub(super) fn new() -> Self {
+        Self { missing: AtomicUsize::new(0), caller: Arc::new(Parker::new()) }
+    }
+
+    fn add(self: &Arc<Self>) -> Missing {
+        // ORDERING: Relaxed, whoever waits has added it itself, or comes after that by the lock of the threads (L3).
+        self.missing.fetch_add(1, Ordering::Relaxed);
+        Missing(self.clone())
+    }
+
+    fn is_complete(&self) -> bool {
         // ORDERING: Acquire pairs with the Release in `Missing::drop`: what each thread did before
-        // it was there is seen.
-        while self.missing.load(Ordering::Acquire) > 0 {
+        // it said so is seen.
+        self.missing.load(Ordering::Acquire) == 0
+    }
+
+    /// Waits until all have said it.
+    fn wait(&self) {
+        while !self.is_complete() {
             self.caller.park();
         }
     }
@@ -44,7 +63,7 @@ impl Roll {
 
 impl Drop for Missing {
     fn drop(&mut self) {
-        // ORDERING: Release pairs with the Acquire in `Roll::wait`.
+        // ORDERING: Release pairs with the Acquire in `Roll::is_complete`.
         if self.0.missing.fetch_sub(1, Ordering::Release) == 1 {
             self.0.caller.unpark();
         }
@@ -68,18 +87,24 @@ pub(crate) fn start(parts: Parts) -> Result<Arc<Shared>, BuildError> {
         Ok(()) => Ok(shared),
         Err(error) => {
             // An event core or a hook may have spawned for those that are missing.
-            shared.give_up(workers.into_iter());
+            let _ = shared.give_up(workers.into_iter(), Watched::No);
             Err(error)
         }
     }
 }
 
+/// Whether a runtime has its sentry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Watched {
+    Yes,
+    No,
+}
+
 impl Shared {
-    /// Starts these workers and the sentry.
+    /// Starts these workers and the sentry, which is the last: there is none if that fails.
     pub(super) fn start_all(self: &Arc<Self>, workers: &[usize]) -> Result<(), BuildError> {
-        let missing = AtomicUsize::new(workers.len() + 1);
-        let roll = Arc::new(Roll { missing, caller: Parker::new() });
-        let tokens = (0..=workers.len()).map(|_| Missing(roll.clone())).collect();
+        let roll = Arc::new(Roll::new());
+        let tokens = (0..=workers.len()).map(|_| roll.add()).collect();
         let started = self.start_each(workers, tokens);
         // Also after a failure: those that did start have their cores then.
         roll.wait();
@@ -95,12 +120,23 @@ impl Shared {
         for &slot in workers {
             self.start_worker(slot, tokens.pop())?;
         }
+        self.start_sentry(tokens)
+    }
+
+    fn start_sentry(self: &Arc<Self>, tokens: Vec<Missing>) -> Result<(), BuildError> {
         let shared = self.clone();
         self.start_thread("sentry".into(), move || {
             shared.slice_sentry();
             drop(tokens);
             sentry::watch(shared);
         })
+    }
+
+    /// Starts the sentry for the rest of an end (Z5 of `shutdown`) of a runtime that has none.
+    pub(super) fn start_sentry_for_the_rest(self: &Arc<Self>) {
+        if let Err(error) = self.start_sentry(Vec::new()) {
+            self.refuse(format!("{error}; what is left of the runtime stays"));
+        }
     }
 
     fn start_worker(
@@ -156,10 +192,16 @@ impl Shared {
             let source = io::Error::other("the runtime has stopped");
             return Err(BuildError::Thread { name, source });
         }
-        threads.retain(|thread| !thread.is_finished());
+        threads.retain(|(thread, _)| !thread.is_finished());
+        let stays = self.leaving.add();
+        let body = move || {
+            // L4: dropped last, also if it panics.
+            let _stays = stays;
+            body();
+        };
         match thread::start(&name, self.config.stack_size, body) {
             Ok(thread) => {
-                threads.push(thread);
+                threads.push((thread, name));
                 Ok(())
             }
             Err(source) => Err(BuildError::Thread { name, source }),
@@ -253,28 +295,59 @@ impl Shared {
         self.blockers.wake_all();
     }
 
-    /// Ends and joins all threads. No task is left.
-    pub(crate) fn stop_threads(&self) {
+    /// Ends and joins all threads, as far as the limits let it; returns the names of those that are left. No task is.
+    pub(super) fn stop_threads(&self, limits: &mut Limits) -> Vec<String> {
         self.stop_workers();
-        loop {
-            let threads = std::mem::take(&mut *lock(&self.threads));
-            if threads.is_empty() {
-                break;
-            }
-            self.unpark_all();
-            for thread in threads {
+        self.wait_for_threads(limits);
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        let mut left = Vec::new();
+        // L4: if all have said that they end, none is left, and the others are about to be gone.
+        let is_complete = self.leaving.is_complete();
+        for (thread, name) in threads {
+            if is_complete || thread.is_finished() {
                 // A worker's panic would be a bug of ours, and its message is out already.
                 thread.join();
+            } else {
+                left.push(name);
             }
         }
-        self.clear_queues();
         self.close_wheels();
-        // E3 of `core`, of workers that never had a thread.
-        self.slots.iter().for_each(|slot| slot.drop_guest_core());
-        // The cores that the program's factory made end with the runtime, not with its last handle.
-        for lane in &self.lanes {
-            lane.range.clone().take(lane.staff).for_each(|slot| self.slots[slot].drop_core());
+        if left.is_empty() {
+            self.clear_queues();
+            // E3 of `core`, of workers that never had a thread.
+            self.slots.iter().for_each(|slot| slot.drop_guest_core());
         }
+        // The cores that the program's factory made end with the runtime, not with its last handle.
+        for slot in self.slots_without_thread() {
+            slot.drop_guest_core();
+            slot.drop_core();
+        }
+        left
+    }
+
+    /// Waits until every thread has said that it ends, or the time is up (L4).
+    fn wait_for_threads(&self, limits: &mut Limits) {
+        let caller = &self.leaving.caller;
+        let (waker, since) = (Waker::from(caller.clone()), sim::now());
+        // L3: a thread that somebody starts at this moment is counted.
+        drop(lock(&self.threads));
+        self.unpark_all();
+        while !self.leaving.is_complete() {
+            if let Some(stricter) = self.life.hear(&waker) {
+                limits.tighten(stricter);
+            }
+            let end = limits.end_of_threads(since);
+            if end.is_some_and(|end| sim::now() >= end) {
+                return;
+            }
+            caller.park_until(end);
+        }
+    }
+
+    /// Workers' slots that no thread of ours occupies.
+    fn slots_without_thread(&self) -> impl Iterator<Item = &Slot> {
+        let slots = self.lanes.iter().flat_map(|lane| lane.range.clone().take(lane.staff));
+        slots.map(|slot| &*self.slots[slot]).filter(|slot| lock(&slot.core).is_some())
     }
 
     /// Takes the tombstones of claimed jobs out of the queues. No thread of ours is left, and no task.

@@ -6,6 +6,7 @@ use super::runs;
 use crate::config::hooks::Role;
 use crate::sched::shared::{Phase, Shared};
 use crate::task::body::Body;
+use crate::task::group::Group;
 use crate::task::header::Kind;
 
 /// Which workers a task counts on.
@@ -26,7 +27,12 @@ pub(crate) struct Unmade<B> {
 /// Why a body was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
-    Closing,
+    /// The group of the handle has ended, and its runtime has not.
+    GroupEnded,
+    /// The runtime takes no tasks from there any more.
+    ShuttingDown,
+    /// The runtime has ended its tasks.
+    RuntimeEnded,
     /// No worker of this role is attached, nor can be from now on.
     NoWorker(Role),
     /// Nor could ever be.
@@ -34,18 +40,31 @@ pub(super) enum Why {
 }
 
 impl Why {
-    /// What the handle says, if it is more than that the task was cancelled.
-    pub(super) fn text(self) -> Option<String> {
+    /// Of a group whose runtime refuses tasks, or that has ended itself. The runtime may be gone.
+    #[cold]
+    pub(super) fn of_closed(group: &Group) -> Self {
+        let root = group.root_of();
+        match (root.is_finished(), group.is_finished()) {
+            (true, _) => Self::RuntimeEnded,
+            (false, true) => Self::GroupEnded,
+            (false, false) => Self::ShuttingDown,
+        }
+    }
+
+    /// What the handle says.
+    pub(super) fn text(self) -> String {
         match self {
-            Self::Closing => None,
-            Self::NoWorker(role) => Some(format!("no {role} worker is attached")),
+            Self::GroupEnded => "the group has ended".into(),
+            Self::ShuttingDown => "the runtime is shutting down".into(),
+            Self::RuntimeEnded => "the runtime has ended".into(),
+            Self::NoWorker(role) => format!("no {role} worker is attached"),
             Self::NoPlace(role) => {
                 let parameter =
                     if role == Role::Compute { "compute_workers" } else { "io_workers" };
-                Some(format!(
+                format!(
                     "the runtime has no {role} worker and no room to attach one \
                      (`{parameter}` and `attachable_workers` are 0)"
-                ))
+                )
             }
         }
     }

@@ -21,6 +21,8 @@
 //!     If its guard goes earlier, the adoption waits in `left`.
 //! X8. `task` and `below` are read by other threads too, for reports (`sched/finder`), so they are atomic words.
 //!     Only their own thread writes them. Others compare what they read, and do not follow it.
+//! X9. `unserved` is what the last poll of this thread's `block_on` awaited although nobody runs its hive. A handle that is pending
+//!     sets it, and asks for that only while there are such hives; the `block_on` clears it before each poll. So it is a hint.
 //!
 //! The [README](README.md) beside this file lists each pointer that is saved across user code.
 //!
@@ -28,6 +30,8 @@
 //! stays below it.
 
 use std::cell::Cell;
+use std::fmt;
+use std::panic::Location;
 use std::ptr;
 
 use super::count::Ledger;
@@ -76,6 +80,8 @@ pub(crate) struct Context {
     pub(crate) refused: Cell<u32>,
     /// The running future asked to be queued again without being woken.
     pub(crate) yielded: Cell<bool>,
+    /// X9.
+    pub(crate) unserved: Cell<Option<Unserved>>,
     /// Units of the running task's group (C4); used on worker threads only.
     pub(crate) ledger: Ledger,
     /// Units of the parent of the job that runs (`job`); used on worker threads only.
@@ -103,6 +109,7 @@ thread_local! {
             budget: Cell::new(u32::MAX),
             refused: Cell::new(0),
             yielded: Cell::new(false),
+            unserved: Cell::new(None),
             ledger: Ledger::new(),
             tree: Ledger::new(),
             number: Cell::new(0),
@@ -110,6 +117,23 @@ thread_local! {
             last_id: Cell::new(0),
         }
     };
+}
+
+/// What is awaited although nobody runs its hive (X9), as a message names it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Unserved {
+    Task(TaskId, &'static Location<'static>),
+    /// Of a graph.
+    Run,
+}
+
+impl fmt::Display for Unserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Task(id, site) => write!(f, "task {id} spawned at {site}"),
+            Self::Run => f.write_str("a run of a graph"),
+        }
+    }
 }
 
 /// A cell of one thread that others may look into (X8). It costs what a `Cell` costs.

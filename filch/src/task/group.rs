@@ -304,6 +304,15 @@ impl Group {
         self.parent.as_ref()
     }
 
+    /// The root above it: the runtime's own group, which is finished once all tasks of the runtime are gone.
+    pub(crate) fn root_of(&self) -> &Group {
+        let mut group = self;
+        while let Some(parent) = group.parent() {
+            group = parent;
+        }
+        group
+    }
+
     /// The owner's unit, for a poll of its future; `None` if the runtime has ended (G6).
     pub(crate) fn use_unit(group: &GroupRef) -> Option<UnitInUse<'_>> {
         group.owner.begin_use().then(|| UnitInUse(group))

@@ -20,10 +20,12 @@ use std::task::{Context, Poll, Waker};
 
 use super::body::{Failure, NeverRan, Outcome as Stored, unwind_with_the_group};
 use super::budget;
+use super::context::{self, Unserved};
 use super::group::guard_user_code;
 use super::header::{Header, RawTask, TaskId};
 use super::state::HandleDrop;
 use super::waker::{cancel_task, detach_task};
+use crate::pool::Pool;
 
 /// The right to a task's output.
 ///
@@ -226,8 +228,25 @@ impl<T> JoinHandle<T> {
     /// Ready when the task has ended.
     pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         budget::poll_counted(cx, |cx| {
-            if self.set_waiter(cx.waker()) { Poll::Pending } else { Poll::Ready(()) }
+            if !self.set_waiter(cx.waker()) {
+                return Poll::Ready(());
+            }
+            if Pool::is_any_unserved() {
+                self.note_if_unserved();
+            }
+            Poll::Pending
         })
+    }
+
+    /// X9 of `context`.
+    #[cold]
+    fn note_if_unserved(&self) {
+        // SAFETY: a header is the start of a cell (H1), which the handle keeps (J1).
+        let pool = unsafe { Pool::of(self.raw().0.cast()) };
+        if pool.is_unserved() {
+            let task = Unserved::Task(self.id(), self.header().site());
+            context::with(|cx| cx.unserved.set(Some(task)));
+        }
     }
 
     fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {

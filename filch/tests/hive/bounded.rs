@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use filch::{Builder, Handle, JoinHandle, NewWorker, Pumped, Runtime, Shutdown};
+use filch::{
+    Builder, Handle, JoinHandle, NewWorker, Pumped, Role, Runtime, Shutdown, ShutdownReport,
+    WorkerInfo,
+};
 
 use crate::support::{Books, Gate, receive, until, watched};
 
@@ -175,5 +178,154 @@ fn a_drain_of_a_hive_becomes_an_abort() {
         escalates.join().unwrap();
         assert_eq!(report.unfinished[0].id, endless.id(), "{report}");
         assert!(!has_threads("hb6-"));
+    });
+}
+
+/// The usual flow: the program asks for the end, and its loop, which has ended, says how long that may take.
+#[test]
+fn finish_gives_an_end_that_was_asked_for_a_deadline() {
+    watched(|| {
+        for how in [Shutdown::AbortFor(MS), Shutdown::DrainFor(MS)] {
+            let hive = hive("hb7");
+            let (handle, gate) = (hive.handle(), Gate::default());
+            let pump = hive.pump(|| ()).unwrap();
+            let (job, starts) = spawn_straggler(&handle, &gate);
+            receive(&starts);
+            handle.request_stop();
+            let report = pump.finish(how);
+            assert_eq!(report.still_running[0].id, job.id(), "{report}");
+            gate.open();
+            job.wait_outcome().unwrap();
+            until(|| !has_threads("hb7"));
+        }
+    });
+}
+
+#[test]
+fn shutting_down_before_the_run_gives_an_end_that_was_asked_for_a_deadline() {
+    watched(|| {
+        for how in [Shutdown::AbortFor(MS), Shutdown::DrainFor(MS)] {
+            let hive = hive("hb8");
+            let gate = Gate::default();
+            let closure = occupy_a_blocker(&hive, &gate);
+            hive.request_stop();
+            let report = hive.shutdown(how);
+            assert_eq!(report.still_running[0].id, closure.id(), "{report}");
+            gate.open();
+            closure.wait();
+            until(|| !has_threads("hb8"));
+        }
+    });
+}
+
+/// A closure that blocks until the gate opens; it runs.
+fn occupy_a_blocker(handle: &Handle, gate: &Gate) -> JoinHandle<()> {
+    let (started, starts) = mpsc::channel();
+    let pass = gate.clone();
+    let closure = handle.spawn_blocking(move || {
+        started.send(()).unwrap();
+        pass.pass();
+    });
+    receive(&starts);
+    closure
+}
+
+#[test]
+fn an_abort_of_a_drain_with_a_deadline_keeps_the_deadline() {
+    watched(|| {
+        let hive = hive("hb9");
+        let (handle, gate) = (hive.handle(), Gate::default());
+        let pump = hive.pump(|| ()).unwrap();
+        let (job, starts) = spawn_straggler(&handle, &gate);
+        receive(&starts);
+        handle.request_shutdown(Shutdown::DrainFor(MS));
+        let report = pump.finish(Shutdown::Abort);
+        assert_eq!(report.still_running[0].id, job.id(), "{report}");
+        gate.open();
+        job.wait_outcome().unwrap();
+        until(|| !has_threads("hb9"));
+    });
+}
+
+#[test]
+fn a_pump_and_an_unrun_hive_that_are_dropped_leave_a_drain_as_it_is() {
+    watched(|| {
+        let ran = Arc::new(AtomicUsize::new(0));
+        for pumped in [true, false] {
+            let (hive, count) = (hive("hba"), ran.clone());
+            drop(hive.post_delayed(MS, move || _ = count.fetch_add(1, Ordering::SeqCst)).unwrap());
+            hive.request_shutdown(Shutdown::Drain);
+            if pumped { drop(hive.pump(|| ()).unwrap()) } else { drop(hive) }
+        }
+        assert_eq!(ran.load(Ordering::SeqCst), 2);
+    });
+}
+
+/// Has the hook of the compute worker for its end say that it has begun, and block until the gate opens.
+fn whose_worker_stays(name: &str, gate: &Gate) -> (Builder, mpsc::Receiver<()>) {
+    let (pass, (stopping, stops)) = (gate.clone(), mpsc::channel());
+    let stop = move |info: WorkerInfo| {
+        if info.role == Role::Compute {
+            let _ = stopping.send(());
+            pass.pass();
+        }
+    };
+    let builder = Builder::new().io_workers(1).compute_workers(1).thread_name(name);
+    (builder.on_thread_stop(stop), stops)
+}
+
+/// The report names the compute worker's thread, which then ends. On a busy machine others may need longer to end than
+/// they have.
+fn check_thread_left(report: &ShutdownReport, prefix: &str, gate: &Gate) {
+    assert!(report.in_background && report.still_running.is_empty(), "{report}");
+    let name = format!("{prefix}-cpu-0");
+    assert!(report.to_string().contains(&format!("{name:?}")), "{report}");
+    assert!(report.threads_left.contains(&name), "{report}");
+    gate.open();
+    until(|| !has_threads(prefix));
+}
+
+#[test]
+fn an_end_with_a_deadline_leaves_a_thread_that_does_not_end_and_names_it() {
+    watched(|| {
+        for how in [Shutdown::AbortFor(MS), Shutdown::DrainFor(MS)] {
+            let check = |end: &dyn Fn(Builder) -> ShutdownReport| {
+                let gate = Gate::default();
+                let (builder, _stops) = whose_worker_stays("hbb", &gate);
+                check_thread_left(&end(builder), "hbb", &gate);
+            };
+            check(&|builder| builder.build().unwrap().shutdown(how));
+            check(&|builder| builder.hive().unwrap().pump(|| ()).unwrap().finish(how));
+            check(&|builder| {
+                let hive = builder.hive().unwrap();
+                hive.request_shutdown(how);
+                hive.run().unwrap()
+            });
+        }
+    });
+}
+
+#[test]
+fn an_end_whose_threads_do_not_end_may_get_a_deadline_meanwhile() {
+    watched(|| {
+        let check = |end: &dyn Fn(Runtime) -> ShutdownReport| {
+            let gate = Gate::default();
+            let (builder, stops) = whose_worker_stays("hbc", &gate);
+            let hive = builder.hive().unwrap();
+            let handle = hive.handle();
+            // An end of a hive without tasks starts no thread.
+            drop(hive.spawn(async {}));
+            hive.request_stop();
+            let impatient = std::thread::spawn(move || {
+                receive(&stops);
+                handle.escalate(Shutdown::AbortFor(MS));
+            });
+            let report = end(hive);
+            impatient.join().unwrap();
+            check_thread_left(&report, "hbc", &gate);
+        };
+        check(&|hive| hive.run().unwrap());
+        check(&|hive| hive.pump(|| ()).unwrap().finish(Shutdown::Drain));
+        check(&|hive| hive.shutdown(Shutdown::Drain));
     });
 }

@@ -9,7 +9,9 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use filch::testkit::FakeCore;
-use filch::{Builder, DetachError, EventCore, NewWorker, Role, Shutdown, WorkerState, worker};
+use filch::{
+    Builder, DetachError, EventCore, Graph, NewWorker, Role, Shutdown, WorkerState, worker,
+};
 
 use crate::support::{Drops, Gate, receive, watched};
 
@@ -388,24 +390,65 @@ fn each_panic_of_a_hook_for_threads_reaches_the_hook_for_panics() {
 
 const CHILD: &str = "FILCH_TEST_WAITS_FOR_NOBODY";
 
-/// Two threads wait for a hive, which is run once somebody has read that they do.
+/// Threads wait for a hive, which is run once somebody has read that they do.
 fn wait_for_nobody() {
-    let hive = Builder::new().io_workers(1).hive().unwrap();
-    let (task, handle) = (hive.task().name("kept").spawn(async { 7 }), hive.handle());
-    let awaited = async { filch::spawn(async { 8 }).await };
-    let waiters = [
-        std::thread::Builder::new().name("waits".into()).spawn(move || task.wait()),
-        std::thread::Builder::new().name("blocks".into()).spawn(move || handle.block_on(awaited)),
+    type Waits = Box<dyn FnOnce() -> i32 + Send>;
+    let builder = Builder::new().io_workers(1).compute_workers(1).adoptable_threads(1);
+    let hive = builder.hive().unwrap();
+    let spawn = |value| hive.task().name("kept").spawn(async move { value });
+    let (task, polled, outcome) = (spawn(1), spawn(2), spawn(3));
+    let elsewhere = Builder::new().workers(1).build().unwrap();
+    let (inside, inline, adopts) = (hive.handle(), hive.handle(), hive.handle());
+    let waiters: [(&str, Waits); 6] = [
+        ("waits", Box::new(|| task.wait())),
+        (
+            "blocks",
+            Box::new(move || {
+                inside.block_on(async {
+                    filch::time::sleep(MS).await;
+                    0
+                })
+            }),
+        ),
+        ("awaits", Box::new(|| filch::block_on(polled))),
+        (
+            "elsewhere",
+            Box::new(move || elsewhere.block_on(async { outcome.outcome().await.unwrap() })),
+        ),
+        (
+            "runs",
+            Box::new(move || {
+                let mut graph = Graph::new();
+                let node = graph.async_node("sleeps", || async {
+                    filch::time::sleep(MS).await;
+                    4
+                });
+                inline.block_on_fn(|| graph.run().take(node))
+            }),
+        ),
+        (
+            "run",
+            Box::new(move || {
+                let mut graph = Graph::new();
+                let node = graph.async_node("polled", || async { 5 });
+                let adopted = adopts.adopt().unwrap();
+                let run = Arc::new(graph).run_async();
+                drop(adopted);
+                run.wait().take(node)
+            }),
+        ),
     ];
+    let waiters = waiters
+        .map(|(name, waits)| std::thread::Builder::new().name(name.into()).spawn(waits).unwrap());
     std::io::stdin().read_exact(&mut [0]).unwrap();
     let stop = hive.handle();
     let ending = std::thread::spawn(move || {
-        let values = waiters.map(|waiter| waiter.unwrap().join().unwrap());
+        let values = waiters.map(|waiter| waiter.join().unwrap());
         stop.request_stop();
         values
     });
     hive.run().unwrap();
-    assert_eq!(ending.join().unwrap(), [7, 8]);
+    assert_eq!(ending.join().unwrap(), [1, 0, 2, 3, 4, 5]);
 }
 
 #[test]
@@ -424,16 +467,23 @@ fn whoever_waits_for_a_hive_that_nobody_runs_is_named_after_a_second_and_goes_on
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-        let mut told: Vec<_> = lines.filter(|line| line.starts_with("filch: ")).take(2).collect();
+        let mut told: Vec<_> = lines.filter(|line| line.starts_with("filch: ")).take(6).collect();
         told.sort();
-        let [blocks, waits] = &*told else { panic!("{told:?}") };
-        let hint = "but nobody runs its hive: call `Runtime::run` or `Runtime::pump`";
-        let begins = "filch: thread `blocks` has waited a second for a `block_on`, ";
-        assert!(blocks.starts_with(begins) && blocks.contains(hint), "{blocks}");
-        let begins = "filch: thread `waits` has waited a second for task ";
-        let spawned = "\"kept\" spawned at filch/tests/hive/life.rs:";
-        assert!(waits.starts_with(begins) && waits.contains(spawned), "{waits}");
-        assert!(waits.contains(hint), "{waits}");
+        let expected = [
+            ("awaits", "task ", "spawned at filch/tests/hive/life.rs:"),
+            ("blocks", "a `block_on`", ""),
+            ("elsewhere", "task ", "spawned at filch/tests/hive/life.rs:"),
+            ("run", "a run of a graph", ""),
+            ("runs", "a run of a graph", ""),
+            ("waits", "task ", "\"kept\" spawned at filch/tests/hive/life.rs:"),
+        ];
+        let hint = ", but nobody runs its hive: call `Runtime::run` or `Runtime::pump`";
+        assert_eq!(told.len(), expected.len(), "{told:#?}");
+        for (line, (thread, begin, part)) in told.iter().zip(expected) {
+            let begin = format!("filch: thread `{thread}` has waited a second for {begin}");
+            assert!(line.starts_with(&begin), "{line}");
+            assert!(line.contains(part) && line.contains(hint), "{line}");
+        }
         child.stdin.take().unwrap().write_all(b"!").unwrap();
         assert!(child.wait().unwrap().success());
     });

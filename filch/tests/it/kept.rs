@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use filch::sync::mpmc;
-use filch::{Builder, Group, Handle, Runtime, Shutdown, ShutdownReport};
+use filch::{Builder, Group, Handle, JoinError, Runtime, Shutdown, ShutdownReport};
 
 use crate::kit::{eventually, receive};
 use crate::support::Drops;
@@ -449,6 +449,91 @@ fn handle_of_a_group_that_lives_on_outside_spawns_nothing_after_the_end() {
                 group.cancel();
             }
             drop(kept);
+        }
+    });
+}
+
+/// What the error of a refused task says after the task's number.
+fn reason<T>(outcome: Result<T, JoinError>) -> String {
+    let error = outcome.err().expect("it is refused");
+    assert!(error.is_cancelled() && !error.is_panic(), "{error}");
+    let text = error.to_string();
+    let (task, reason) = text.split_once(" was refused: ").unwrap_or_else(|| panic!("{text}"));
+    assert_eq!(task, format!("task {}", error.id()));
+    reason.to_owned()
+}
+
+#[test]
+fn spawn_into_a_group_says_that_the_group_or_the_runtime_has_ended() {
+    watched(|_| {
+        for end in ENDS {
+            let runtime = runtime();
+            let (tx, rx) = mpsc::channel();
+            let kept = begun(&runtime, move || group_that_tells(tx));
+            let group = rx.recv().unwrap();
+            let over = runtime.block_on(filch::group(async |g: Group<()>| Ok(g))).unwrap();
+            let spawn = |group: &Group<()>| {
+                let future = reason(group.spawn(async { Ok(7) }).wait_outcome());
+                assert_eq!(reason(group.spawn_fn(|| Ok(7)).wait_outcome()), future);
+                future
+            };
+            assert_eq!(spawn(&over), "the group has ended");
+            end.in_time(runtime);
+            assert_eq!(spawn(&group), ENDED);
+            assert_eq!(spawn(&over), ENDED);
+            drop(kept);
+        }
+    });
+}
+
+#[test]
+fn spawn_into_a_group_says_that_the_runtime_drops_its_tasks() {
+    watched(|_| {
+        let runtime = runtime();
+        let (tx, rx) = mpsc::channel();
+        let kept = begun(&runtime, move || group_that_tells(tx));
+        let group = rx.recv().unwrap();
+        let (started, starts) = mpsc::channel();
+        let (release, held) = mpsc::channel::<()>();
+        let holds_up = runtime.spawn_blocking(move || {
+            started.send(()).unwrap();
+            let _ = held.recv();
+        });
+        receive(&starts, "a closure that holds up the end");
+        let handle = runtime.handle();
+        let ending = std::thread::spawn(move || End::Abort.of(runtime));
+        let mut said = String::new();
+        eventually("the abort", || {
+            let outcome = group.spawn(async { Ok(()) }).wait_outcome();
+            said = outcome.err().map(|error| error.to_string()).unwrap_or_default();
+            said.contains("refused")
+        });
+        assert!(said.ends_with("the runtime is shutting down"), "{said}");
+        assert_eq!(reason(handle.spawn(async {}).wait_outcome()), "the runtime is shutting down");
+        drop(release);
+        holds_up.wait();
+        ending.join().unwrap();
+        drop(kept);
+    });
+}
+
+#[test]
+fn handle_of_a_runtime_that_has_ended_says_so_whatever_it_spawns() {
+    watched(|_| {
+        for end in ENDS {
+            let runtime = Builder::new().workers(1).adoptable_threads(1).build().unwrap();
+            let (handle, adopted) = (runtime.handle(), runtime.adopt().unwrap());
+            end.in_time(runtime);
+            assert_eq!(reason(handle.spawn(async {}).wait_outcome()), ENDED);
+            assert_eq!(reason(handle.spawn_fn(|| ()).wait_outcome()), ENDED);
+            assert_eq!(reason(handle.spawn_blocking(|| ()).wait_outcome()), ENDED);
+            assert_eq!(reason(handle.task().spawn_after((), || ()).wait_outcome()), ENDED);
+            let mut cpu: Kept = Box::pin(filch::cpu(String::new));
+            let seen = poll_here(&mut cpu);
+            assert!(seen.panicked_with(ENDED), "{seen:?}");
+            drop(adopted);
+            let refused = handle.post(|| ()).unwrap_err();
+            assert!(refused.to_string().ends_with("has ended"), "{refused}");
         }
     });
 }

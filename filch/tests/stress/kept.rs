@@ -29,7 +29,14 @@ type Kept = Pin<Box<dyn Future<Output = ()> + Send>>;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What a poll may panic with (K3).
-const KNOWN: [&str; 4] = ["the runtime has ended", "was cancelled", "resumed after", "shut down"];
+const KNOWN: [&str; 6] = [
+    "the runtime has ended",
+    "the group has ended",
+    "is shutting down",
+    "was cancelled",
+    "resumed after",
+    "shut down",
+];
 
 /// Counts lives: bodies of groups, or of children.
 #[derive(Clone, Default)]

@@ -12,6 +12,7 @@ use crate::sched::shutdown::Shutdown;
 use crate::{Builder, IoBackend, Role};
 
 const PATIENCE: Duration = Duration::from_secs(60);
+const MS: Duration = Duration::from_millis(1);
 
 /// Calls `f` on a thread of its own; panics if that never ends.
 #[track_caller]
@@ -168,6 +169,64 @@ fn a_hive_whose_threads_cannot_start_names_them_and_reports_what_it_dropped() {
     assert_eq!(report.unfinished[0].name.as_deref(), Some("kept"), "{report}");
     assert!(handle.describe().to_string().contains("refused: cannot start thread \"tn5-cpu-0\""));
     drop(refused);
+}
+
+/// A closure that blocks until the sender is dropped; it runs.
+fn occupy_a_blocker(handle: &crate::Handle) -> (mpsc::Sender<()>, crate::JoinHandle<bool>) {
+    let (release, held) = mpsc::channel::<()>();
+    let (started, starts) = mpsc::channel();
+    let closure = handle.spawn_blocking(move || {
+        started.send(()).unwrap();
+        let _ = held.recv();
+        // Whoever still runs may need a worker.
+        crate::spawn(async {}).wait_outcome().unwrap_err().is_cancelled()
+    });
+    starts.recv_timeout(PATIENCE).unwrap();
+    (release, closure)
+}
+
+#[test]
+fn a_hive_whose_threads_cannot_start_ends_at_its_deadline_beside_a_straggler() {
+    for how in [Shutdown::AbortFor(MS), Shutdown::DrainFor(MS)] {
+        let refused = refuse("tn7-cpu", || ());
+        let hive =
+            Builder::new().io_workers(1).compute_workers(1).thread_name("tn7").hive().unwrap();
+        let handle = hive.handle();
+        let (release, closure) = occupy_a_blocker(&handle);
+        let report = bounded(move || hive.shutdown(how));
+        assert!(report.in_background, "{report}");
+        assert_eq!(report.still_running[0].id, closure.id(), "{report}");
+        drop(release);
+        assert!(bounded(move || closure.wait()));
+        drop(refused);
+        let pool = Arc::downgrade(&handle.arc().pool);
+        drop(handle);
+        eventually("the rest goes by itself", || pool.strong_count() == 0);
+    }
+}
+
+#[test]
+fn a_run_whose_threads_cannot_start_returns_at_the_deadline_that_it_gets_meanwhile() {
+    let refused = refuse("tn8-cpu", || ());
+    let hive = Builder::new().io_workers(1).compute_workers(1).thread_name("tn8").hive().unwrap();
+    let handle = hive.handle();
+    let (release, closure) = occupy_a_blocker(&handle);
+    let impatient = std::thread::spawn({
+        let handle = handle.clone();
+        move || {
+            eventually("the end has begun", || handle.task().try_spawn(async {}).is_err());
+            handle.escalate(Shutdown::AbortFor(MS));
+        }
+    });
+    let error = bounded(move || hive.run().unwrap_err().to_string());
+    assert!(error.starts_with("cannot start thread \"tn8-cpu-0\": "), "{error}");
+    impatient.join().unwrap();
+    drop(release);
+    assert!(bounded(move || closure.wait()));
+    drop(refused);
+    let pool = Arc::downgrade(&handle.arc().pool);
+    drop(handle);
+    eventually("the rest goes by itself", || pool.strong_count() == 0);
 }
 
 /// As the two above, where the main worker's successor is the thread that cannot start.
