@@ -30,6 +30,7 @@ use super::cause::Cause;
 use super::driver::{Caller, Cancel, Driver, Kind, Performer, Refused};
 use super::epoll::SourceKey;
 use super::files::Abilities;
+use super::plain::Drivers;
 use super::readiness::{News, Readiness};
 use super::request::Request;
 use super::slots::{Completion, Dispose, Key, Late, Next, Polled};
@@ -111,6 +112,13 @@ pub(crate) struct Refusal {
 pub(crate) struct Ticket {
     driver: u32,
     key: Key,
+}
+
+impl Ticket {
+    /// Its driver.
+    pub(crate) fn driver(self) -> Drivers {
+        Drivers::with(self.driver as usize)
+    }
 }
 
 /// A descriptor that is registered with an epoll descriptor (E1 of `epoll`).
@@ -474,6 +482,17 @@ impl Engine {
         self.drivers[ticket.driver as usize].poll_stream(ticket.key, who)
     }
 
+    /// As `poll_stream`, for a caller that holds a lock, and brings the clone of the waker that is wanted.
+    pub(crate) fn poll_stream_with(
+        &self,
+        ticket: Ticket,
+        who: Waiter<'_>,
+        clone: &mut Option<Waker>,
+    ) -> Next {
+        self.process.check();
+        self.drivers[ticket.driver as usize].poll_stream_with(ticket.key, who, clone)
+    }
+
     /// Who waited for the next of a stream does not any more.
     pub(crate) fn give_up(&self, ticket: Ticket, id: WaitId) {
         if self.process.is_parent() {
@@ -496,6 +515,27 @@ impl Engine {
         }
         let driver = ticket.driver as usize;
         self.drivers[driver].cancel(self.caller(driver), ticket.key);
+    }
+
+    /// Calls an operation back (O8 of `slots`).
+    pub(crate) fn call_back(&self, ticket: Ticket) {
+        if self.process.is_parent() {
+            return;
+        }
+        let driver = ticket.driver as usize;
+        self.drivers[driver].call_back(self.caller(driver), ticket.key);
+    }
+
+    /// Calls back all that wait for bytes of a socket on some drivers (O8 of `slots`).
+    pub(crate) fn call_back_all(&self, fd: RawFd, on: Drivers) {
+        if on.is_empty() || self.process.is_parent() {
+            return;
+        }
+        for (index, driver) in self.drivers.iter().enumerate() {
+            if on.meets(Drivers::with(index)) {
+                driver.call_back_all(self.caller(index), fd);
+            }
+        }
     }
 
     pub(crate) fn stop_stream(&self, ticket: Ticket) {

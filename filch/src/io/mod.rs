@@ -26,6 +26,7 @@
 #[cfg_attr(loom, allow(dead_code, reason = "models meet no system"))]
 pub(crate) mod cause;
 pub(crate) mod line;
+pub(crate) mod plain;
 pub(crate) mod readiness;
 pub(crate) mod slots;
 pub(crate) mod waiters;
@@ -35,7 +36,7 @@ pub(crate) mod wake;
 #[cfg(not(loom))]
 #[path = "."]
 mod system {
-    use super::{cause, readiness, slots, waiters, wake};
+    use super::{cause, plain, readiness, slots, waiters, wake};
 
     pub(crate) mod batch;
     pub(crate) mod buf;

@@ -98,6 +98,26 @@ impl<'e, T: Operation> Op<'e, T> {
         self.work.as_ref()
     }
 
+    /// As `work`, to change it while it is in flight.
+    pub(crate) fn work_in_flight(&mut self) -> Option<&mut T> {
+        self.ticket().and(self.work.as_mut())
+    }
+
+    /// Where it is in flight.
+    pub(crate) fn ticket(&self) -> Option<Ticket> {
+        match self.stage {
+            Stage::InFlight(ticket) => Some(ticket),
+            Stage::Fresh(_) | Stage::Cancelled | Stage::GivenUp | Stage::Over => None,
+        }
+    }
+
+    /// Calls it back from its flight: the completion is marked (O8 of `slots`).
+    pub(crate) fn call_back(&self) {
+        if let Some(ticket) = self.ticket() {
+            self.engine.call_back(ticket);
+        }
+    }
+
     /// Takes back what it owns, if nothing of it is in flight: the operation is over then.
     pub(crate) fn take_idle(&mut self) -> Option<T> {
         match self.stage {

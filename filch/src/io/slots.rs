@@ -27,6 +27,9 @@
 //!     bytes. It is told once, at the second, with the result of the first. The second comes when the
 //!     other side has acknowledged the bytes; nothing but the end of the connection hurries it.
 //!
+//! O8. What waits for bytes of a socket can be called back. It is cancelled, and its completion is marked,
+//!     whatever it brings: its future then looks for bytes that came by another way.
+//!
 //! Not here: the kernel (`uring`, `epoll`), the lock (`driver`).
 
 use std::collections::VecDeque;
@@ -49,6 +52,9 @@ pub(crate) const MORE: u32 = 1 << 1;
 /// Our mark on the completion of a send without a copy that was one with a copy. The kernel does not
 /// use this bit.
 const COPIED: u32 = 1 << 14;
+
+/// Our mark on the completion of what was called back (O8). The kernel does not use this bit either.
+const CALLED_BACK: u32 = 1 << 13;
 
 /// `-ECANCELED`, as completions tell it.
 pub(crate) const CANCELED: i32 = -125;
@@ -87,6 +93,11 @@ impl Completion {
     /// Whether a send without a copy was one with a copy.
     pub(crate) fn was_copied(self) -> bool {
         self.flags & COPIED != 0
+    }
+
+    /// Whether it came after the operation was called back (O8).
+    pub(crate) fn is_called_back(self) -> bool {
+        self.flags & CALLED_BACK != 0
     }
 
     /// The result as std has it.
@@ -149,11 +160,26 @@ enum Life {
     OrphanStream(Arc<dyn Dispose>),
 }
 
-/// Whether the future has asked to cancel (O5).
+/// What is wished for: by the future, to cancel (O5), or by its socket, to come back (O8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wish {
     Finish,
     Cancel,
+    ComeBack,
+}
+
+impl Life {
+    fn waiting(waker: Waker) -> Self {
+        Self::Waiting { waker: Some(waker), wish: Wish::Finish }
+    }
+
+    fn is_in_flight(&self) -> bool {
+        match self {
+            Self::Waiting { .. } | Self::Orphan(_) | Self::OrphanStream(_) => true,
+            Self::Stream(stream) => stream.course != Course::Ended,
+            Self::Done(_) | Self::Moves => false,
+        }
+    }
 }
 
 struct Stream {
@@ -178,9 +204,18 @@ struct Entry {
     generation: u32,
     /// The result of what is not over yet (O7).
     first: Option<Completion>,
-    /// The socket of a send without a copy, which may have to be reset to end it (O7).
-    uncopied: Option<i32>,
+    socket: Socket,
     life: Life,
+}
+
+/// The socket of an operation, where it is looked for by that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Socket {
+    Unknown,
+    /// Of a send without a copy: it may have to be reset to end that (O7).
+    SendsUncopied(i32),
+    /// Of what waits for bytes (O8).
+    Reads(i32),
 }
 
 #[derive(Default)]
@@ -267,38 +302,40 @@ fn keep(slot: &mut Option<Waker>, waker: &Waker, clone: &mut Option<Waker>) -> b
 }
 
 impl Slots {
-    fn add(&mut self, life: Life, times: Times) -> Key {
+    fn add(&mut self, life: Life, times: Times, socket: Socket) -> Key {
         let many = if times == Times::Many { MANY } else { 0 };
         let generation = self.next_generation | many;
         self.next_generation = self.next_generation.wrapping_add(2);
-        let index =
-            self.entries.insert(Entry { generation, first: None, uncopied: None, life }) as u32;
+        let index = self.entries.insert(Entry { generation, first: None, socket, life }) as u32;
         debug_assert!(index < u32::MAX, "the last index is not an operation's");
         Key { index, generation }
     }
 
     /// A new operation, about to be in flight.
     pub(crate) fn insert(&mut self, waker: Waker) -> Key {
-        self.add(Life::Waiting { waker: Some(waker), wish: Wish::Finish }, Times::Once)
+        self.add(Life::waiting(waker), Times::Once, Socket::Unknown)
+    }
+
+    /// As `insert`, of what waits for bytes of this socket (O8).
+    pub(crate) fn insert_read(&mut self, waker: Waker, fd: i32) -> Key {
+        self.add(Life::waiting(waker), Times::Once, Socket::Reads(fd))
     }
 
     /// As `insert`, of a send without a copy, to this socket (O7).
     pub(crate) fn insert_uncopied(&mut self, waker: Waker, fd: i32) -> Key {
-        let key = self.add(Life::Waiting { waker: Some(waker), wish: Wish::Finish }, Times::Many);
-        self.entries[key.index as usize].uncopied = Some(fd);
-        key
+        self.add(Life::waiting(waker), Times::Many, Socket::SendsUncopied(fd))
     }
 
     /// A new operation that nobody waits for, about to be in flight.
     pub(crate) fn insert_orphan(&mut self, late: Box<dyn Late>) -> Key {
-        self.add(Life::Orphan(late), Times::Once)
+        self.add(Life::Orphan(late), Times::Once, Socket::Unknown)
     }
 
     /// A new stream, about to be in flight, to be stopped at `cap` unread completions.
     pub(crate) fn insert_stream(&mut self, cap: usize) -> Key {
         let stream =
             Stream { queue: VecDeque::new(), waiters: Waiters::new(), cap, course: Course::Armed };
-        self.add(Life::Stream(Box::new(stream)), Times::Many)
+        self.add(Life::Stream(Box::new(stream)), Times::Many, Socket::Unknown)
     }
 
     fn get(&mut self, key: Key) -> Option<&mut Life> {
@@ -350,7 +387,9 @@ impl Slots {
     pub(crate) fn wish_to_cancel(&mut self, key: Key) -> bool {
         match self.live(key) {
             Life::Waiting { wish, .. } => {
-                *wish = Wish::Cancel;
+                if *wish == Wish::Finish {
+                    *wish = Wish::Cancel;
+                }
                 true
             }
             // It would be started again.
@@ -360,6 +399,31 @@ impl Slots {
             }
             _ => false,
         }
+    }
+
+    /// Calls an operation back (O8); whether there is anything to cancel.
+    pub(crate) fn call_back(&mut self, key: Key) -> bool {
+        match self.live(key) {
+            Life::Waiting { wish: wish @ Wish::Finish, .. } => {
+                *wish = Wish::ComeBack;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Calls back all that wait for bytes of this socket (O8); what there is to cancel.
+    pub(crate) fn call_back_all(&mut self, fd: i32) -> Vec<Key> {
+        let mut called = Vec::new();
+        for (index, entry) in &mut self.entries {
+            if entry.socket == Socket::Reads(fd)
+                && let Life::Waiting { wish: wish @ Wish::Finish, .. } = &mut entry.life
+            {
+                *wish = Wish::ComeBack;
+                called.push(Key { index: index as u32, generation: entry.generation });
+            }
+        }
+        called
     }
 
     /// The future goes; `late` keeps what it had.
@@ -466,8 +530,10 @@ impl Slots {
 
     /// The sockets of sends without a copy that have a result and wait for the notice (O7).
     pub(crate) fn unnoticed(&self) -> impl Iterator<Item = i32> {
-        let waits = |entry: &Entry| entry.first.and(entry.uncopied);
-        self.entries.iter().filter_map(move |(_, entry)| waits(entry))
+        self.entries.iter().filter_map(|(_, entry)| match (entry.first, entry.socket) {
+            (Some(_), Socket::SendsUncopied(fd)) => Some(fd),
+            _ => None,
+        })
     }
 
     /// Puts the two completions of a send without a copy together (O7); nothing if one is missing.
@@ -520,6 +586,8 @@ impl Slots {
         match life {
             Life::Waiting { waker, wish } => {
                 let unasked = completion.result == CANCELED && *wish == Wish::Finish;
+                let mark = if *wish == Wish::ComeBack { CALLED_BACK } else { 0 };
+                let completion = Completion { flags: completion.flags | mark, ..completion };
                 woken.extend(waker.take());
                 *life = match prospect {
                     Prospect::Again if unasked => Life::Moves,
@@ -566,16 +634,16 @@ impl Slots {
         self.prospect = Prospect::Never;
     }
 
+    /// Whether an operation has no last completion yet.
+    pub(crate) fn is_in_flight(&mut self, key: Key) -> bool {
+        self.get(key).is_some_and(|life| life.is_in_flight())
+    }
+
     /// What is in flight.
     pub(crate) fn in_flight(&self) -> Vec<Key> {
-        let flying = |life: &Life| match life {
-            Life::Waiting { .. } | Life::Orphan(_) | Life::OrphanStream(_) => true,
-            Life::Stream(stream) => stream.course != Course::Ended,
-            Life::Done(_) | Life::Moves => false,
-        };
         self.entries
             .iter()
-            .filter(|(_, entry)| flying(&entry.life))
+            .filter(|(_, entry)| entry.life.is_in_flight())
             .map(|(index, entry)| Key { index: index as u32, generation: entry.generation })
             .collect()
     }

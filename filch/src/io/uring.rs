@@ -13,6 +13,9 @@
 //! U5. All completions are taken off the queue at once, and told as far as there is room: those of one
 //!     operation in order, others as `waiting` has it.
 //!
+//! U6. A cancel finds nothing also while its operation is between two places in the kernel: it was ready, and has not
+//!     run yet. So a cancel that has found nothing is made again, as long as its operation is in flight.
+//!
 //! Modes: COOP_TASKRUN with TASKRUN_FLAG, or plain. Never SINGLE_ISSUER or DEFER_TASKRUN: with
 //! those nobody but the owner could see its completions, and a stuck owner would hold them.
 //!
@@ -39,9 +42,10 @@ const SUBMISSIONS: u32 = 256;
 /// Entries of the completion queue; the kernel keeps what overflows. Guessed.
 const COMPLETIONS: u32 = 2048;
 
-/// Marks of entries that are no operation's: keys have smaller indices.
+/// Marks of entries that are no operation's: keys have smaller indices. The cancel of an operation has the key of
+/// that beside the mark.
 const WAKE: u64 = u64::MAX;
-const CANCEL: u64 = u64::MAX - 1;
+const CANCEL: u64 = 1 << 31;
 
 /// How a ring runs its completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +65,8 @@ pub(crate) struct Uring {
     flying: usize,
     /// Completions that were not told yet (U5).
     untold: Untold<(Key, Completion)>,
+    /// What was not found when it was to be cancelled (U6).
+    missed: Vec<Key>,
     /// Made when somebody first receives chunks.
     pool: Option<Arc<Pool>>,
 }
@@ -83,7 +89,8 @@ impl Uring {
     pub(crate) fn open(mode: Mode, eventfd: Arc<OwnedFd>) -> io::Result<Self> {
         let ring = Self::set_up(mode, SUBMISSIONS, COMPLETIONS)?;
         let (backlog, untold) = (VecDeque::new(), Untold::new());
-        let mut uring = Self { ring, eventfd, backlog, flying: 0, untold, pool: None };
+        let missed = Vec::new();
+        let mut uring = Self { ring, eventfd, backlog, flying: 0, untold, missed, pool: None };
         uring.arm_wake();
         Ok(uring)
     }
@@ -137,7 +144,14 @@ impl Uring {
     /// Queues the cancelling of an operation.
     pub(crate) fn cancel(&mut self, key: Key) {
         let which = CancelBuilder::user_data(key.to_user_data());
-        self.push(opcode::AsyncCancel2::new(which).build().user_data(CANCEL));
+        let data = key.to_user_data();
+        debug_assert_eq!(data & CANCEL, 0, "an index is smaller than the mark");
+        self.push(opcode::AsyncCancel2::new(which).build().user_data(data | CANCEL));
+    }
+
+    /// Takes one of those that were to be cancelled and not found (U6).
+    pub(crate) fn take_missed(&mut self) -> Option<Key> {
+        self.missed.pop()
     }
 
     fn push(&mut self, entry: squeue::Entry) {
@@ -198,7 +212,11 @@ impl Uring {
             }
             match entry.user_data() {
                 WAKE => wake_ended |= !more,
-                CANCEL => {}
+                data if data & CANCEL != 0 => {
+                    if completion.result == -libc::ENOENT {
+                        self.missed.push(Key::from_user_data(data & !CANCEL));
+                    }
+                }
                 data => match Key::from_user_data(data) {
                     key if key.is_ordered() => self.untold.push_ordered((key, completion)),
                     key => self.untold.push((key, completion)),

@@ -15,10 +15,16 @@
 //! R6. An error that an abandoned receive has met is told by the next read, behind the stash: the kernel
 //!     tells it once, and then the end, which would look as if all had come.
 //!
-//! R7. Whatever comes to the stash, or an error of R6, wakes all who wait for readiness, for the stream or for an
-//!     abandoned receive: it may be what they wait for. Who begins to wait looks at the stash once more
-//!     afterwards. Only what is in flight on a ring, a receive or a wait for something to read, is let be: it
-//!     ends when the other side sends more.
+//! R7. Nobody sleeps beside bytes that are there. Whatever comes to the stash, or an error of R6, wakes all who wait
+//!     for readiness, for the stream or for an abandoned receive. What is in flight on a ring by itself, a receive
+//!     or a wait for something to read, is called back, also when a stream begins: its future goes to the start.
+//!     Whoever begins to wait looks once more afterwards, or does both under the lock.
+//! R8. What is in flight is not counted, but searched for on the drivers where it may be (`io/plain.rs`). So a read that
+//!     is in flight looks whether the socket is still plain and its driver known.
+//! R9. Bytes that come with a receive that was called back go behind the stash: they may be newer. The order of reads
+//!     that are under way at the same time is open.
+//! R10. A chunk of a stream is taken, and its rest put into the stash, under one lock: of two who take, none gets
+//!     ahead of the other's rest.
 //!
 //! Not here: the futures (`receive`), looks that take nothing or wait for nothing (`read/look.rs`).
 
@@ -32,6 +38,7 @@ use crate::base::shim::{AtomicBool, Mutex, MutexGuard, Ordering};
 use crate::io::buffers::Pool;
 use crate::io::descriptor::Descriptor;
 use crate::io::engine::Ticket;
+use crate::io::plain::{Drivers, Plain, Standing};
 use crate::io::readiness::Direction;
 use crate::io::request::{First, Request};
 use crate::io::slots::{CANCELED, Completion, Dispose, Next};
@@ -53,8 +60,8 @@ pub(super) const MOST: usize = 1 << 30;
 #[repr(C)]
 pub(crate) struct ReadSide {
     /// Whether a read may go straight to the kernel: no stash, no stream, nothing abandoned in
-    /// flight. Written under the lock.
-    plain: AtomicBool,
+    /// flight. Written under the lock (R8).
+    plain: Plain,
     /// Whether the last receive has left nothing behind, as far as is known: the next waits first.
     drained: AtomicBool,
     descriptor: Arc<Descriptor>,
@@ -72,6 +79,16 @@ struct State {
     stream: Option<Stream>,
     /// Who waits for an abandoned receive.
     waiters: Waiters,
+    /// Where reads may be in flight by themselves (R8).
+    drivers: Drivers,
+}
+
+impl State {
+    fn standing(&self) -> Standing {
+        let nothing = self.stash.is_empty() && self.failed.is_none();
+        let plain = nothing && self.abandoned == 0 && self.stream.is_none();
+        if plain { Standing::Plain } else { Standing::Special }
+    }
 }
 
 #[derive(Clone)]
@@ -87,6 +104,14 @@ enum Brings {
     Chunks,
     /// News that there is something to receive (R5).
     News,
+}
+
+/// What a read that gives up leaves in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaves {
+    Nothing,
+    /// A receive (R2).
+    Receive,
 }
 
 /// What a read finds before it asks the kernel.
@@ -105,7 +130,7 @@ impl ReadSide {
 
     pub(super) fn new(descriptor: Arc<Descriptor>) -> Self {
         // Who connects nearly always speaks first: what it says has come before anybody reads.
-        let (plain, drained) = (AtomicBool::new(true), AtomicBool::new(false));
+        let (plain, drained) = (Plain::new(), AtomicBool::new(false));
         Self { plain, drained, descriptor, state: Mutex::new(State::default()) }
     }
 
@@ -114,17 +139,27 @@ impl ReadSide {
     }
 
     pub(super) fn is_plain(&self) -> bool {
-        // ORDERING: Acquire pairs with the Release in `note`: who finds it plain comes after who made
-        // it so. It becomes special by the caller's own doing, or by a concurrent reader, whose
-        // order relative to this read is open.
-        self.plain.load(Ordering::Acquire)
+        self.plain.is_plain()
     }
 
     fn note(&self, state: &State) {
-        let nothing = state.stash.is_empty() && state.failed.is_none();
-        let plain = nothing && state.abandoned == 0 && state.stream.is_none();
-        // ORDERING: Release pairs with the Acquire in `is_plain`.
-        self.plain.store(plain, Ordering::Release);
+        self.plain.set(state.standing(), state.drivers);
+    }
+
+    /// Whether a read that is in flight by itself may stay there (R7, R8).
+    pub(super) fn goes_on(&self, ticket: Ticket) -> bool {
+        self.plain.is_known(ticket.driver()) || self.goes_on_there(ticket)
+    }
+
+    #[cold]
+    fn goes_on_there(&self, ticket: Ticket) -> bool {
+        let mut state = self.lock();
+        let plain = state.standing() == Standing::Plain;
+        if plain {
+            state.drivers.add(ticket.driver());
+            self.note(&state);
+        }
+        plain
     }
 
     /// What a receive should try first.
@@ -141,38 +176,33 @@ impl ReadSide {
         self.drained.store(drained, Ordering::Relaxed);
     }
 
-    /// Puts bytes before everything else (R1).
-    pub(super) fn stash_first(&self, bytes: &[u8]) {
-        self.put_back(Chunk::from_vec(bytes.to_vec()));
-    }
-
-    /// Puts what is left of a chunk before everything else (R1, R7).
-    fn put_back(&self, chunk: Chunk) {
-        if !chunk.is_empty() {
-            let mut state = self.lock();
-            state.stash.push_front(chunk);
+    /// A read gives up. What it has received comes before everything else (R1), and what it may still receive, if
+    /// it leaves a receive in flight, right behind that (R2). One step: nobody takes the one without knowing of the other.
+    pub(super) fn give_up(&self, bytes: &[u8], leaves: Leaves) {
+        let mut state = self.lock();
+        state.abandoned += usize::from(leaves == Leaves::Receive);
+        if bytes.is_empty() {
             self.note(&state);
-            self.tell(state);
+            return;
         }
+        state.stash.push_front(Chunk::from_vec(bytes.to_vec()));
+        self.tell(state);
     }
 
-    /// R7.
+    /// R7, of what was put into the state.
     fn tell(&self, mut state: MutexGuard<'_, State>) {
         let stream = state.stream.as_ref().map(|stream| stream.ticket);
         let waiters = std::mem::take(&mut state.waiters);
+        let drivers = std::mem::take(&mut state.drivers);
+        self.note(&state);
         drop(state);
         waiters.wake();
         self.descriptor.wake(Direction::Read);
+        let engine = self.descriptor.engine();
         if let Some(ticket) = stream {
-            self.descriptor.engine().wake_stream(ticket);
+            engine.wake_stream(ticket);
         }
-    }
-
-    /// A receive is about to be abandoned in flight (R2).
-    pub(super) fn abandons(&self) {
-        let mut state = self.lock();
-        state.abandoned += 1;
-        self.note(&state);
+        engine.call_back_all(self.descriptor.raw(), drivers);
     }
 
     /// An abandoned receive has ended, with these bytes (R1) or the number of an error (R6).
@@ -180,17 +210,47 @@ impl ReadSide {
         let mut state = self.lock();
         state.abandoned -= 1;
         let of_its_own = |errno: &i32| ![libc::ECANCELED, libc::EINTR].contains(errno);
-        state.failed = error.filter(of_its_own).or(state.failed);
+        let error = error.filter(of_its_own);
+        state.failed = error.or(state.failed);
         if !bytes.is_empty() {
             state.stash.push_back(Chunk::from_vec(bytes.to_vec()));
         }
+        if error.is_some() || !bytes.is_empty() {
+            return self.tell(state);
+        }
+        // Nothing has come: only those who waited for the last of them may go on.
+        let last = state.abandoned == 0;
+        let waiters = if last { std::mem::take(&mut state.waiters) } else { Waiters::new() };
         self.note(&state);
+        drop(state);
+        waiters.wake();
+    }
+
+    /// A receive that was called back has ended with these bytes (R9), or with an error. Gives the result back if
+    /// it may be told at once, because there is nothing before it.
+    pub(super) fn comes_back(&self, result: io::Result<&[u8]>) -> Option<io::Result<usize>> {
+        let mut state = self.lock();
+        match result {
+            Err(error) if error.raw_os_error() == Some(libc::ECANCELED) => return None,
+            result if state.stash.is_empty() => return Some(result.map(<[u8]>::len)),
+            // The end is told again.
+            Ok([]) => return None,
+            Ok(bytes) => state.stash.push_back(Chunk::from_vec(bytes.to_vec())),
+            Err(error) => state.failed = error.raw_os_error().or(state.failed),
+        }
         self.tell(state);
+        None
     }
 
     /// What `take` takes of the next chunk of stash or stream, if there is either (R1, R2, R3). The rest is for
-    /// the next one. An empty chunk is the end.
-    fn poll_take<T>(&self, who: Waiter<'_>, take: impl FnOnce(&mut Chunk) -> T) -> Poll<Found<T>> {
+    /// the next one. An empty chunk is the end. If there is no stream, one is started that brings what is said.
+    fn poll_take<T>(
+        &self,
+        who: Waiter<'_>,
+        starts: Option<Brings>,
+        take: impl FnOnce(&mut Chunk) -> T,
+    ) -> Poll<Found<T>> {
+        // Before the lock, so that it is dropped behind it: a waker is the user's.
         let mut clone = None;
         loop {
             let mut state = self.lock();
@@ -219,40 +279,57 @@ impl ReadSide {
                 let error = io::Error::from_raw_os_error(errno);
                 return Poll::Ready(Found::Bytes(Err(error)));
             }
-            let Some(stream) = state.stream.clone() else { return Poll::Ready(Found::Nothing) };
-            drop(state);
-            match self.descriptor.engine().poll_stream(stream.ticket, who) {
-                Next::Pending | Next::WantsWaker => {
-                    let state = self.lock();
-                    // R7.
-                    if state.stash.is_empty() && state.failed.is_none() {
-                        return Poll::Pending;
-                    }
+            let Some(stream) = &state.stream else {
+                let Some(brings) = starts else { return Poll::Ready(Found::Nothing) };
+                if let Err(error) = self.start_stream(state, brings) {
+                    return Poll::Ready(Found::Bytes(Err(error)));
                 }
-                Next::Ended => {
-                    let mut state = self.lock();
-                    state.stream.take_if(|now| now.ticket == stream.ticket);
-                    self.note(&state);
+                continue;
+            };
+            // R7, R10: under the lock.
+            match self.descriptor.engine().poll_stream_with(stream.ticket, who, &mut clone) {
+                Next::Pending => return Poll::Pending,
+                Next::WantsWaker => {
+                    drop(state);
+                    clone = Some(who.waker().clone());
                 }
-                Next::Item(completion) => match completion.result {
+                Next::Ended => self.end_stream(state, starts),
+                Next::Item(completion) => match (completion.result, &stream.pool) {
                     // Stopped at its cap, moved, or interrupted: it has ended.
-                    CANCELED => {}
-                    error if error == -libc::ENOBUFS => return Poll::Ready(Found::NoBuffers),
-                    error if error < 0 => {
+                    (CANCELED, _) => {}
+                    (0.., Some(pool)) => {
+                        let mut chunk = pool.chunk(completion).unwrap_or_default();
+                        let taken = take(&mut chunk);
+                        if !chunk.is_empty() {
+                            // No news: whoever waits has been woken by the chunk.
+                            state.stash.push_back(std::mem::take(&mut chunk));
+                        }
+                        drop(state);
+                        drop(chunk);
+                        return Poll::Ready(Found::Bytes(Ok(taken)));
+                    }
+                    (error, _) if error < 0 && error != -libc::ENOBUFS => {
                         let error = io::Error::from_raw_os_error(-error);
                         return Poll::Ready(Found::Bytes(Err(error)));
                     }
+                    // R5. What has told that was the last of it.
                     _ => {
-                        let Some(pool) = &stream.pool else {
-                            return Poll::Ready(Found::NoBuffers);
-                        };
-                        let mut chunk = pool.chunk(completion).unwrap_or_default();
-                        let taken = take(&mut chunk);
-                        self.put_back(chunk);
-                        return Poll::Ready(Found::Bytes(Ok(taken)));
+                        let engine = self.descriptor.engine();
+                        let ended = engine.poll_stream_with(stream.ticket, who, &mut clone);
+                        debug_assert_eq!(ended, Next::Ended);
+                        self.end_stream(state, None);
+                        return Poll::Ready(Found::NoBuffers);
                     }
                 },
             }
+        }
+    }
+
+    /// The stream has ended. If the next is about to be started, the socket does not become plain in between.
+    fn end_stream(&self, mut state: MutexGuard<'_, State>, starts: Option<Brings>) {
+        state.stream = None;
+        if starts.is_none() {
+            self.note(&state);
         }
     }
 
@@ -262,12 +339,12 @@ impl ReadSide {
         who: Waiter<'_>,
         into: &mut [MaybeUninit<u8>],
     ) -> Poll<Found<usize>> {
-        self.poll_take(who, |chunk| chunk.drain_into(into))
+        self.poll_take(who, None, |chunk| chunk.drain_into(into))
     }
 
     /// As `poll_copy`, a chunk as it is.
     fn poll_chunk(&self, who: Waiter<'_>) -> Poll<Found<Chunk>> {
-        self.poll_take(who, std::mem::take)
+        self.poll_take(who, None, std::mem::take)
     }
 
     /// The next chunk, of a stream that is started if there is none.
@@ -277,18 +354,20 @@ impl ReadSide {
         loop {
             let found = match calls && self.is_plain() {
                 true => Found::Nothing,
-                false => ready!(self.poll_chunk(who)),
+                false => {
+                    ready!(self.poll_take(who, (!calls).then_some(brings), std::mem::take))
+                }
             };
             match found {
                 Found::Bytes(result) => return Poll::Ready(result),
-                Found::Nothing if calls => {
+                Found::Nothing => {
+                    debug_assert!(calls, "a stream is started where there are any");
                     let poll = self.poll_own(who);
                     // R7.
                     if poll.is_ready() || self.is_plain() {
                         return poll;
                     }
                 }
-                Found::Nothing => self.start_stream(brings)?,
                 Found::NoBuffers => {
                     // R5.
                     let mut bytes = Vec::with_capacity(OWN);
@@ -330,20 +409,26 @@ impl ReadSide {
         who: Waiter<'_>,
         into: &mut [MaybeUninit<u8>],
     ) -> Poll<io::Result<usize>> {
+        let calls = self.descriptor.tells_readiness();
         let mut brings = Brings::Chunks;
         loop {
-            let found =
-                if self.is_plain() { Found::Nothing } else { ready!(self.poll_copy(who, into)) };
+            let found = match calls && self.is_plain() {
+                true => Found::Nothing,
+                false => {
+                    let take = |chunk: &mut Chunk| chunk.drain_into(into);
+                    ready!(self.poll_take(who, (!calls).then_some(brings), take))
+                }
+            };
             match found {
                 Found::Bytes(result) => return Poll::Ready(result),
-                Found::Nothing if self.descriptor.tells_readiness() => {
+                Found::Nothing => {
+                    debug_assert!(calls, "a stream is started where there are any");
                     let poll = self.poll_receive(who, into);
                     // R7.
                     if poll.is_ready() || self.is_plain() {
                         return poll;
                     }
                 }
-                Found::Nothing => self.start_stream(brings)?,
                 // R5.
                 Found::NoBuffers => match self.receive_now(into) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -396,22 +481,25 @@ impl ReadSide {
         }
     }
 
-    /// Starts a stream, unless another has (R4).
-    fn start_stream(&self, brings: Brings) -> io::Result<()> {
-        let mut state = self.lock();
-        if state.stream.is_none() {
-            let fd = self.descriptor.raw();
-            let request = match brings {
-                Brings::Chunks => Request::RecvMany { fd },
-                Brings::News => Request::Poll { fd, direction: Direction::Read },
-            };
-            // SAFETY: the descriptor is kept by us, and then by what we leave behind.
-            let (ticket, pool) = unsafe { self.descriptor.engine().start_stream(&request, CAP) }?;
+    /// Starts a stream (R4, R7); there is none.
+    fn start_stream(&self, mut state: MutexGuard<'_, State>, brings: Brings) -> io::Result<()> {
+        let (engine, fd) = (self.descriptor.engine(), self.descriptor.raw());
+        let request = match brings {
+            Brings::Chunks => Request::RecvMany { fd },
+            Brings::News => Request::Poll { fd, direction: Direction::Read },
+        };
+        // SAFETY: the descriptor is kept by us, and then by what we leave behind.
+        let started = unsafe { engine.start_stream(&request, CAP) };
+        let mut drivers = Drivers::default();
+        let result = started.map(|(ticket, pool)| {
             debug_assert_eq!(pool.is_some(), brings == Brings::Chunks);
             state.stream = Some(Stream { ticket, pool });
-            self.note(&state);
-        }
-        Ok(())
+            drivers = std::mem::take(&mut state.drivers);
+        });
+        self.note(&state);
+        drop(state);
+        engine.call_back_all(fd, drivers);
+        result
     }
 }
 

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use super::read::{Found, MOST, ReadSide};
+use super::read::{Found, Leaves, MOST, ReadSide};
 use super::socket::{Inner, Socket};
 use crate::io::descriptor::Descriptor;
 use crate::io::op::{Op, Operation};
@@ -26,6 +26,14 @@ struct Receive<B> {
     inner: Arc<Inner>,
     buf: B,
     filled: usize,
+    abandoned: Abandoned,
+}
+
+/// Whether `reads` knows that nobody waits for a receive any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Abandoned {
+    Untold,
+    Told,
 }
 
 /// A receive that nobody waits for.
@@ -64,7 +72,9 @@ unsafe impl<B: IoBufMut + Unpin> Operation for Receive<B> {
     }
 
     fn into_late(self) -> Box<dyn Late> {
-        self.inner.reads.abandons();
+        if self.abandoned == Abandoned::Untold {
+            self.inner.reads.give_up(&[], Leaves::Receive);
+        }
         Box::new(LateReceive { inner: self.inner, buf: self.buf, filled: self.filled })
     }
 }
@@ -165,12 +175,23 @@ impl<'a, B: IoBufMut + Unpin> Read<'a, B> {
             Err(error) if self.cancelled && filled > 0 && is_cancel(&error) => Ok(filled),
             Err(error) => {
                 // What came before the error is not lost.
-                self.socket.reads.stash_first(&buf.as_init()[..filled]);
+                self.socket.reads.give_up(&buf.as_init()[..filled], Leaves::Nothing);
                 Err(error)
             }
             ok => ok,
         };
         Poll::Ready((result, buf))
+    }
+
+    /// A receive that was called back has ended: its result, if that may be told at once (R9 of `read`).
+    fn comes_back(&self, buf: &mut B, result: io::Result<usize>) -> Option<io::Result<usize>> {
+        // SAFETY: `filled` is within the buffer.
+        let first = unsafe { buf.as_mut_ptr().add(self.filled) };
+        let bytes = result.map(|count| {
+            // SAFETY: the kernel has written so many bytes there, and nobody else reaches them now.
+            unsafe { std::slice::from_raw_parts(first, count) }
+        });
+        self.socket.reads.comes_back(bytes)
     }
 
     fn start(&mut self, buf: B) {
@@ -235,7 +256,10 @@ impl<B: IoBufMut + Unpin> Read<'_, B> {
                         }
                         Poll::Ready(Found::Nothing | Found::NoBuffers) => {
                             let inner: &Arc<Inner> = this.socket;
-                            let work = Receive { inner: inner.clone(), buf, filled: this.filled };
+                            let (inner, filled) = (inner.clone(), this.filled);
+                            let abandoned = Abandoned::Untold;
+                            let work = Receive { inner, buf, filled, abandoned };
+                            let inner: &Arc<Inner> = this.socket;
                             this.stage = Stage::Receive(Op::new(inner.descriptor.engine(), work));
                             continue;
                         }
@@ -247,11 +271,32 @@ impl<B: IoBufMut + Unpin> Read<'_, B> {
                 }
                 Stage::Receive(mut op) => {
                     let Poll::Ready((completion, mut buf)) = Pin::new(&mut op).poll(cx) else {
+                        // R7 of `read`.
+                        if op.ticket().is_some_and(|ticket| !this.socket.reads.goes_on(ticket)) {
+                            op.call_back();
+                        }
                         this.stage = Stage::Receive(op);
                         return Poll::Pending;
                     };
-                    let count = match completion.to_io() {
-                        Ok(count) => count as usize,
+                    let result = match completion.to_io().map(|count| count as usize) {
+                        result if completion.is_called_back() => {
+                            match this.comes_back(&mut buf, result) {
+                                Some(result) => result,
+                                None => {
+                                    this.start(buf);
+                                    continue;
+                                }
+                            }
+                        }
+                        result => result,
+                    };
+                    let count = match result {
+                        // The end comes behind what there is elsewhere, and is told again.
+                        Ok(0) if !this.socket.reads.is_plain() => {
+                            this.start(buf);
+                            continue;
+                        }
+                        Ok(count) => count,
                         Err(error) => return this.over(Err(error), buf),
                     };
                     match this.advance(&mut buf, count) {
@@ -266,22 +311,29 @@ impl<B: IoBufMut + Unpin> Read<'_, B> {
 }
 
 impl<B: IoBufMut + Unpin> Drop for Read<'_, B> {
-    /// What a read of all has got so far is for the next read (R1). A receive in flight sees to its own.
+    /// What a read of all has got so far is for the next read (R1, R2). A receive in flight sees to its own.
     fn drop(&mut self) {
         if self.filled == 0 {
             return;
         }
-        let first = match &self.stage {
-            Stage::Start(buf, _) => buf.as_ptr(),
-            Stage::Receive(op) => match op.work() {
-                Some(work) => work.buf.as_ptr(),
-                None => return,
-            },
+        let (first, leaves) = match &mut self.stage {
+            Stage::Start(buf, _) => (buf.as_ptr(), Leaves::Nothing),
+            Stage::Receive(op) => {
+                let in_flight = op.work_in_flight().map(|work| {
+                    work.abandoned = Abandoned::Told;
+                    (work.buf.as_ptr(), Leaves::Receive)
+                });
+                let idle = || op.work().map(|work| (work.buf.as_ptr(), Leaves::Nothing));
+                match in_flight.or_else(idle) {
+                    Some(left) => left,
+                    None => return,
+                }
+            }
             Stage::Over => return,
         };
         // SAFETY: so many bytes were received; a receive in flight writes behind them.
         let bytes = unsafe { std::slice::from_raw_parts(first, self.filled) };
-        self.socket.reads.stash_first(bytes);
+        self.socket.reads.give_up(bytes, leaves);
     }
 }
 

@@ -8,21 +8,26 @@
 //!     that side reads slowly, each wait would end at once, and none with room. So the next wait
 //!     goes through an epoll descriptor, which tells what it was asked for.
 //!
+//! K4. What the call is for may come by another way, of which readiness tells nothing. So whoever asks for that is
+//!     asked once the wait has begun, and if something has come, the call is made instead.
+//!
 //! Not here: operations that are left to the kernel with their buffers (`receive`, `write`).
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use crate::io::descriptor::Descriptor;
+use crate::io::engine::Ticket;
 use crate::io::op::{Op, Operation};
 use crate::io::readiness::Direction;
 use crate::io::request::Request;
 use crate::io::slots::{Completion, Late};
 use crate::io::sys;
-use crate::io::waiters::Waits;
+use crate::io::waiters::{Waiter, Waits};
 use crate::task::budget::poll_proceed;
 
 /// A wait for readiness on a ring.
@@ -76,11 +81,32 @@ impl Late for Wait {
     fn finish(self: Box<Self>, _: Completion) {}
 }
 
-/// Waits on a ring until a descriptor is ready.
-async fn wait(descriptor: &Arc<Descriptor>, direction: Direction) -> io::Result<()> {
+/// Whether to wait on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Goes {
+    On,
+    /// No: the call comes first (K4).
+    Back,
+}
+
+/// Waits on a ring until a descriptor is ready, or somebody says that the call comes first (K4).
+async fn wait(
+    descriptor: &Arc<Descriptor>,
+    direction: Direction,
+    goes: impl Fn(Option<Ticket>) -> Goes,
+) -> io::Result<()> {
     let mut wait = Wait::new(descriptor, direction);
     loop {
-        let (over, told) = Op::new(descriptor.engine(), wait).await;
+        let mut op = Op::new(descriptor.engine(), wait);
+        let poll = |cx: &mut Context<'_>| match Pin::new(&mut op).poll(cx) {
+            Poll::Ready(over) => Poll::Ready(Some(over)),
+            Poll::Pending if goes(op.ticket()) == Goes::Back => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        };
+        let Some((over, told)) = poll_fn(poll).await else { return Ok(()) };
+        if told.is_called_back() {
+            return Ok(());
+        }
         match over.next(told) {
             Some(next) => wait = next?,
             None => return told.to_io().map(drop),
@@ -92,17 +118,27 @@ async fn wait(descriptor: &Arc<Descriptor>, direction: Direction) -> io::Result<
 pub(super) async fn when<T>(
     descriptor: &Arc<Descriptor>,
     direction: Direction,
+    call: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    when_unless(descriptor, direction, |_| Goes::On, call).await
+}
+
+/// As `when`. Whenever it is about to wait, `goes` is asked whether to, with the operation on a ring (K4).
+pub(super) async fn when_unless<T>(
+    descriptor: &Arc<Descriptor>,
+    direction: Direction,
+    goes: impl Fn(Option<Ticket>) -> Goes,
     mut call: impl FnMut() -> io::Result<T>,
 ) -> io::Result<T> {
     poll_fn(|cx| poll_proceed(cx)).await;
     if descriptor.tells_readiness() {
-        return when_told(descriptor, direction, call).await;
+        return when_told(descriptor, direction, goes, call).await;
     }
     loop {
         match call() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                wait(descriptor, direction).await?;
+                wait(descriptor, direction, &goes).await?;
             }
             result => return result,
         }
@@ -113,6 +149,7 @@ pub(super) async fn when<T>(
 async fn when_told<T>(
     descriptor: &Arc<Descriptor>,
     direction: Direction,
+    goes: impl Fn(Option<Ticket>) -> Goes,
     mut call: impl FnMut() -> io::Result<T>,
 ) -> io::Result<T> {
     let mut answer = None;
@@ -123,9 +160,19 @@ async fn when_told<T>(
         }
         Err(error) => (-error.raw_os_error().unwrap_or(libc::EIO), false),
     };
-    let waits = Waits::at(&**descriptor);
-    let completion = waits.until(|at, who| at.poll_with(direction, who, &mut call)).await;
-    completion.to_io()?;
+    let poll = |at: &Descriptor, who: Waiter<'_>| {
+        loop {
+            let poll = at.poll_with(direction, who, &mut call);
+            if poll.is_ready() || goes(None) == Goes::On {
+                return poll;
+            }
+            match call().0 {
+                again if [-libc::EAGAIN, -libc::EINTR].contains(&again) => {}
+                result => return Poll::Ready(Completion { result, flags: 0 }),
+            }
+        }
+    };
+    Waits::at(&**descriptor).until(poll).await.to_io()?;
     Ok(answer.expect("a call that succeeds answers"))
 }
 

@@ -24,6 +24,7 @@ mod odd;
 mod pipes;
 mod records;
 mod refused;
+mod shared;
 mod streams;
 mod uncopied;
 mod unix;
@@ -153,12 +154,12 @@ pub async fn pair() -> io::Result<(TcpStream, TcpStream)> {
 }
 
 /// Polls once.
-pub async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+pub async fn poll_once<F: Future + ?Sized>(mut future: Pin<&mut F>) -> Poll<F::Output> {
     std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }
 
 /// Polls once and expects that it is not ready.
-pub async fn begin<F: Future>(future: Pin<&mut F>) {
+pub async fn begin<F: Future + ?Sized>(future: Pin<&mut F>) {
     assert!(poll_once(future).await.is_pending());
 }
 

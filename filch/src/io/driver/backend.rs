@@ -85,7 +85,7 @@ impl State {
 
     pub(super) fn reap(&mut self, most: usize, batch: &mut Batch) -> usize {
         let State { slots, backend, .. } = self;
-        let mut stops = Vec::new();
+        let (mut stops, mut again) = (Vec::new(), Vec::new());
         let tell = |key, completion| {
             let (told, then) = slots.complete(key, completion, &mut batch.wakers);
             batch.add(told);
@@ -99,6 +99,15 @@ impl State {
             Backend::Epoll(_) | Backend::Unopened | Backend::Closed => 0,
         };
         stops.into_iter().for_each(|key| backend.cancel(key));
+        if let Backend::Uring(uring) = backend {
+            // U6 of `uring`.
+            while let Some(key) = uring.take_missed() {
+                if slots.is_in_flight(key) {
+                    again.push(key);
+                }
+            }
+            again.into_iter().for_each(|key| uring.cancel(key));
+        }
         reaped
     }
 

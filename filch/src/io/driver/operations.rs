@@ -11,7 +11,7 @@ use super::{Caller, Driver, Kind, Refused};
 use crate::io::batch::Batch;
 use crate::io::buffers::Pool;
 use crate::io::epoll::SourceKey;
-use crate::io::readiness::Readiness;
+use crate::io::readiness::{Direction, Readiness};
 use crate::io::request::Request;
 use crate::io::slots::{Abandoned, CANCELED, Completion, Dispose, Key, Late, Next, Polled};
 use crate::io::waiters::{WaitId, Waiter};
@@ -64,6 +64,9 @@ impl Driver {
         self.begin(caller, kind, |state| {
             let key = match *request {
                 Request::SendUncopied { fd, .. } => state.slots.insert_uncopied(waker, fd),
+                Request::Recv { fd, .. } | Request::Poll { fd, direction: Direction::Read } => {
+                    state.slots.insert_read(waker, fd)
+                }
                 _ => state.slots.insert(waker),
             };
             state.hand_over(request, performer, key);
@@ -136,15 +139,25 @@ impl Driver {
     pub(crate) fn poll_stream(&self, key: Key, who: Waiter<'_>) -> Next {
         let mut clone = None;
         loop {
-            let mut state = self.lock();
-            let next = state.slots.poll_stream(key, who, &mut clone);
-            self.count(&state);
-            drop(state);
+            let next = self.poll_stream_with(key, who, &mut clone);
             if next != Next::WantsWaker {
                 return next;
             }
             clone = Some(who.waker().clone());
         }
+    }
+
+    /// As `poll_stream`, for a caller that holds a lock: `clone` is as for `Slots::poll_stream`.
+    pub(crate) fn poll_stream_with(
+        &self,
+        key: Key,
+        who: Waiter<'_>,
+        clone: &mut Option<Waker>,
+    ) -> Next {
+        let mut state = self.lock();
+        let next = state.slots.poll_stream(key, who, clone);
+        self.count(&state);
+        next
     }
 
     /// Who waited for the next of a stream does not any more.
@@ -165,6 +178,27 @@ impl Driver {
         if state.slots.wish_to_cancel(key) {
             state.cancel(key);
             drop(state);
+            self.wake_if(caller);
+        }
+    }
+
+    /// Calls an operation back (O8 of `slots`).
+    pub(crate) fn call_back(&self, caller: Caller, key: Key) {
+        let mut state = self.lock();
+        if state.slots.call_back(key) {
+            state.cancel(key);
+            drop(state);
+            self.wake_if(caller);
+        }
+    }
+
+    /// Calls back all that wait here for bytes of a socket (O8 of `slots`).
+    pub(crate) fn call_back_all(&self, caller: Caller, fd: RawFd) {
+        let mut state = self.lock();
+        let called = state.slots.call_back_all(fd);
+        called.iter().for_each(|&key| state.cancel(key));
+        drop(state);
+        if !called.is_empty() {
             self.wake_if(caller);
         }
     }

@@ -215,3 +215,22 @@ fn what_was_asked_for_is_told_as_cancelled_however_the_ring_puts_it() {
     let _ = tell(&mut slots, key, last(INTERRUPTED));
     assert_eq!(slots.poll(key, &waker(), &mut None), Polled::Done(last(CANCELED)));
 }
+
+#[test]
+fn what_was_called_back_says_so_whatever_it_brings() {
+    let mut slots = Slots::default();
+    let [none, some, other, over] = [7, 7, 8, 7].map(|socket| slots.insert_read(waker(), socket));
+    let send = slots.insert_uncopied(waker(), 7);
+    let _ = tell(&mut slots, over, last(1));
+    assert_eq!(slots.call_back_all(7), [none, some], "what waits there for bytes");
+    assert_eq!(slots.call_back_all(7), [], "once");
+    assert!(!slots.call_back(none));
+    assert!(slots.wish_to_cancel(some), "it may be cancelled too");
+    for (key, result) in [(none, CANCELED), (some, 3), (other, 4), (send, 5)] {
+        let _ = tell(&mut slots, key, last(result));
+        let Polled::Done(completion) = slots.poll(key, &waker(), &mut None) else { panic!() };
+        assert_eq!(completion.result, result);
+        assert_eq!(completion.is_called_back(), [none, some].contains(&key));
+    }
+    assert_eq!(slots.poll(over, &waker(), &mut None), Polled::Done(last(1)));
+}

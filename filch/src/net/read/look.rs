@@ -8,11 +8,12 @@ use std::mem::MaybeUninit;
 use std::task::{Context, Poll, Waker, ready};
 
 use super::{Found, ReadSide};
+use crate::io::engine::Ticket;
 use crate::io::readiness::Direction;
 use crate::io::waiters::{Waiter, Waits};
 use crate::io::{Chunk, sys};
 use crate::net::socket::uninit;
-use crate::net::when::{at_once, once, when};
+use crate::net::when::{Goes, at_once, once, when_unless};
 use crate::task::budget::{counted, proceed};
 
 impl ReadSide {
@@ -22,7 +23,7 @@ impl ReadSide {
             return None;
         }
         let poll = |side: &Self, who: Waiter<'_>| {
-            Poll::Ready(match ready!(side.poll_take(who, &mut take)) {
+            Poll::Ready(match ready!(side.poll_take(who, None, &mut take)) {
                 Found::Nothing | Found::NoBuffers => None,
                 Found::Bytes(result) => Some(result),
             })
@@ -34,7 +35,11 @@ impl ReadSide {
     /// an abandoned receive or its error (R1, R2, R6, R7).
     async fn otherwise<T>(&self, mut call: impl FnMut() -> io::Result<T>) -> Option<io::Result<T>> {
         let call = || if self.is_plain() { call().map(Some) } else { Ok(None) };
-        when(&self.descriptor, Direction::Read, call).await.transpose()
+        let goes = |ticket: Option<Ticket>| {
+            let on = ticket.map_or_else(|| self.is_plain(), |ticket| self.goes_on(ticket));
+            if on { Goes::On } else { Goes::Back }
+        };
+        when_unless(&self.descriptor, Direction::Read, goes, call).await.transpose()
     }
 
     /// Bytes that stay where they are.
