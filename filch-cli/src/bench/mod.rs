@@ -201,6 +201,8 @@ pub struct Trial<'a> {
     pub quick: bool,
     /// As under `--duration`.
     pub duration: Option<Duration>,
+    /// No further round begins when this has passed.
+    pub patience: Duration,
 }
 
 impl Trial<'_> {
@@ -217,6 +219,7 @@ impl Trial<'_> {
             batch: 1,
             duration: self.duration,
             runtimes: self.runtimes.iter().map(|&name| name.to_owned()).collect(),
+            patience: Some(self.patience),
         };
         let mut series = plan.run(&entry.expect("a scenario of the catalogue"), on_sample)?;
         Ok(series.remove(0))
@@ -232,6 +235,7 @@ fn plan(args: &BenchArgs) -> Plan {
         batch: args.batch as usize,
         duration: args.duration,
         runtimes: args.runtimes.clone(),
+        patience: None,
     }
 }
 

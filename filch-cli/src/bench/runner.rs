@@ -2,7 +2,7 @@
 //!
 //! R1. Within a round every runtime takes one sample; the runtime that starts rotates from round
 //!     to round.
-//! R2. A warm-up round is run in full and thrown away.
+//! R2. A warm-up round is run in full and thrown away when another one begins.
 //! R3. Every sample has a fresh runtime (C2 of `scenarios`) and is watched.
 
 use super::scenarios::{Entry, Load, Process, Run, Size, WarmUp, Workers};
@@ -10,7 +10,7 @@ use super::watchdog::watch;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// All counted rounds of one scenario with one number of workers.
 pub struct Series {
@@ -39,6 +39,8 @@ pub struct Plan {
     pub batch: usize,
     pub duration: Option<Duration>,
     pub runtimes: Vec<String>,
+    /// No round begins when this has passed; then the warm-up counts if there is no other round.
+    pub patience: Option<Duration>,
 }
 
 impl Plan {
@@ -76,16 +78,20 @@ impl Plan {
             WarmUp::OneRound => 1,
             WarmUp::Needless => 0,
         };
+        let start = Instant::now();
         for round in 0..discarded + self.repeats {
+            let is_over = |patience| round > 0 && start.elapsed() > patience;
+            if self.patience.is_some_and(is_over) {
+                break;
+            }
+            runtimes.iter_mut().filter(|_| round == discarded).for_each(|it| it.rounds.clear());
             for index in turn(round, runs.len()) {
                 let run = runs[index];
                 let what =
                     format!("{} on {}, {threads} threads, round {round}", entry.name, run.runtime);
                 on_sample(&what);
                 let values = sample(entry, run, load, what)?;
-                if round >= discarded {
-                    runtimes[index].rounds.push(values);
-                }
+                runtimes[index].rounds.push(values);
             }
         }
         Ok(Series { threads, runtimes })
@@ -151,6 +157,7 @@ mod tests {
     use crate::bench::scenarios::{
         Entry, Load, Metric, Process, Run, Size, WarmUp, Workers, runtimes,
     };
+    use std::time::Duration;
 
     fn threads_as_value(load: Load) -> Vec<f64> {
         vec![load.threads as f64]
@@ -179,6 +186,7 @@ mod tests {
             batch: 1,
             duration: None,
             runtimes: runtimes().into_iter().map(String::from).collect(),
+            patience: None,
         }
     }
 
@@ -198,6 +206,17 @@ mod tests {
             for runtime in &series.runtimes {
                 assert_eq!(runtime.metric(0), [threads, threads]);
             }
+        }
+    }
+
+    #[test]
+    fn warm_up_counts_if_the_plan_runs_out_of_patience_after_it() {
+        let plan = Plan { patience: Some(Duration::ZERO), ..plan(5) };
+        for warm_up in [WarmUp::OneRound, WarmUp::Needless] {
+            let mut samples = 0;
+            let series = plan.run(&entry(Workers::Fixed(1), warm_up), |_| samples += 1).unwrap();
+            assert_eq!(samples, runtimes().len());
+            assert!(series[0].runtimes.iter().all(|runtime| runtime.metric(0) == [1.0]));
         }
     }
 

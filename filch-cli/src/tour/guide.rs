@@ -14,6 +14,10 @@ use std::time::Duration;
 /// A difference that is worth a word (V2).
 const NOTEWORTHY: f64 = 1.1;
 
+/// A comparison gets no further round after this, so that a busy machine makes no long tour. Guessed: twice what
+/// the longest takes on two idle cores.
+const PATIENCE: Duration = Duration::from_secs(6);
+
 /// How much work a chapter does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
@@ -87,6 +91,7 @@ impl Guide {
                 Bound::Time(window) if !is_quick => window,
                 _ => None,
             },
+            patience: PATIENCE,
         };
         let series = trial.run(|what| self.tell(&format!("measuring {what}")));
         series.map(Comparison).map_err(|error| format!("not measured: {error}"))
