@@ -16,6 +16,7 @@ use super::errand;
 use super::error::{Cause, RunError, Stopped};
 use super::run::{self, Run};
 use super::slot::{OnFailure, Slot};
+use crate::base::process::Process;
 use crate::sched::blocking::wait_while;
 use crate::spawn::{self, admit};
 use crate::task::budget;
@@ -40,6 +41,8 @@ pub struct RunHandle {
     /// `None` once the run was taken.
     graph: Option<Arc<Graph<'static>>>,
     slot: NonNull<Slot>,
+    /// The one in which the run goes on.
+    process: Process,
 }
 
 // SAFETY: H2, the slot is `Sync`, and its outputs are `Send`.
@@ -67,7 +70,7 @@ impl Graph<'static> {
     #[track_caller]
     pub(super) fn start(self: &Arc<Self>, on_failure: OnFailure) -> RunHandle {
         let slot = self.take_slot();
-        let handle = RunHandle { graph: Some(self.clone()), slot };
+        let handle = RunHandle { graph: Some(self.clone()), slot, process: Process::this() };
         // SAFETY: taken just now.
         let this = unsafe { slot.as_ref() };
         if this.plan().sources.is_empty() {
@@ -200,8 +203,17 @@ impl RunHandle {
     #[track_caller]
     pub fn wait_outcome(mut self) -> Result<Run<'static, 'static>, RunError> {
         assert!(self.graph.is_some(), "the run was taken");
+        self.check_process();
         wait_while(|waker| self.slot().ending.register(waker));
         self.take()
+    }
+
+    /// Refuses to wait in a forked child (W1 of `sched/forked`). What is over is there.
+    #[track_caller]
+    fn check_process(&self) {
+        if !self.is_finished() {
+            self.process.check();
+        }
     }
 
     fn take(&mut self) -> Result<Run<'static, 'static>, RunError> {
@@ -215,6 +227,7 @@ impl RunHandle {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Run<'static, 'static>, RunError>> {
         assert!(self.graph.is_some(), "polled after its end");
+        self.check_process();
         if self.slot().ending.register(cx.waker()) {
             return Poll::Pending;
         }
