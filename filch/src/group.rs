@@ -463,6 +463,8 @@ where
         let this = unsafe { self.get_unchecked_mut() };
         let (end, policy) = (&this.end, this.unhandled_panic);
         let group = this.group.get_or_insert_with(|| Group::inside_current(end.clone(), policy));
+        // W1 of `sched/forked`.
+        group.inner.home().process.check();
         if let Stage::Body { body } = &mut this.stage {
             let poller = Poller::of(&group.inner);
             let Some(unit) = group.unit_for(poller) else {

@@ -274,6 +274,8 @@ impl Future for Detach {
     type Output = Result<(), DetachError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // W1 of `sched/forked`.
+        self.handle.shared();
         budget::poll_counted(cx, |cx| match self.answer.ask(cx.waker()) {
             Some(result) => Poll::Ready(result),
             None => Poll::Pending,

@@ -340,6 +340,279 @@ fn block_on_does_not_return_in_the_child() {
     assert_eq!(end.expect("this is the parent")(), End::Status(0));
 }
 
+fn hive() -> Runtime {
+    Builder::new().io_workers(2).compute_workers(1).hive().expect("a hive")
+}
+
+fn pumps_are_refused() {
+    let mut pump = hive().pump(|| ()).unwrap();
+    let (handle, here) = (pump.handle().clone(), pump.worker());
+    let posted = handle.spawn_to(here, || async { 7 }).unwrap();
+    let dropped = hive().pump(|| ()).unwrap();
+    let end = match fork() {
+        Ok(end) => end,
+        Err(child) => child.does(|| {
+            refused("run", || pump.run(Duration::from_secs(1)));
+            refused("enter", || pump.enter(|| ()));
+            refused("post_to", || handle.post_to(here, || ()));
+            assert_eq!(pump.worker(), here);
+            let _ = pump.next_deadline();
+            drop(posted);
+            drop(dropped);
+            let _ = pump.finish(Shutdown::Drain);
+            works(&runtime());
+            let mut own = hive().pump(|| ()).unwrap();
+            let task = own.enter(|| filch::spawn_fn(|| 3));
+            assert_eq!(task.wait(), 3);
+            let _ = own.run(Duration::from_millis(1));
+        }),
+    };
+    assert_eq!(end(), End::Status(0));
+    drop(dropped);
+    while !posted.is_finished() {
+        let _ = pump.run(Duration::from_secs(1));
+    }
+    assert_eq!(posted.wait(), 7);
+    let _ = pump.finish(Shutdown::Drain);
+}
+
+fn fork_in_the_name_of_a_pump_leaves_it_in_the_child() {
+    let (outer, mut pump) = (runtime(), hive().pump(|| ()).unwrap());
+    let adopted = outer.adopt().unwrap();
+    let mut in_child = false;
+    let end = pump.enter(|| match fork() {
+        Ok(end) => Some(end),
+        Err(_) => {
+            in_child = true;
+            None
+        }
+    });
+    if in_child {
+        // What lay below the pump is not this thread's any more either.
+        Child.does(|| {
+            assert_eq!(filch::spawn_fn(|| 1).wait(), 1, "on the child's default runtime");
+            assert_eq!(filch::join(|| 1, || 2), (1, 2));
+            refused("enter", || pump.enter(|| ()));
+            drop((pump, adopted));
+            drop(outer);
+            works(&runtime());
+            runtime().adopt().unwrap().emancipate();
+        });
+    }
+    assert_eq!(end.expect("this is the parent")(), End::Status(0));
+    assert_eq!(filch::spawn_fn(|| 2).wait(), 2);
+    drop((adopted, pump));
+}
+
+fn hives_are_refused() {
+    let (idle, running) = (hive(), hive());
+    let handle = running.handle();
+    let caller = std::thread::spawn(move || running.run());
+    // Once this is done, it runs.
+    assert_eq!(handle.spawn_fn(|| 1).wait(), 1);
+    let worker = handle.workers()[1].id;
+    let dropped = hive();
+    let end = match fork() {
+        Ok(end) => end,
+        Err(child) => child.does(|| {
+            refused("post", || handle.post(|| ()));
+            refused("attach", || handle.attach(filch::NewWorker::io()));
+            refused("detach", || handle.detach(worker));
+            refused("request_stop", || handle.request_stop());
+            refused("escalate", || handle.escalate(Shutdown::Abort));
+            refused("run", || idle.run());
+            drop(dropped);
+            let own = hive();
+            own.handle().request_stop();
+            own.run().unwrap();
+            works(&runtime());
+        }),
+    };
+    assert_eq!(end(), End::Status(0));
+    drop((idle, dropped));
+    assert_eq!(handle.spawn_fn(|| 1).wait(), 1);
+    handle.request_stop();
+    caller.join().unwrap().unwrap();
+}
+
+fn a_detach_that_is_under_way_is_refused() {
+    let runtime = Builder::new().workers(1).attachable_workers(1).build().unwrap();
+    let worker = runtime.attach(filch::NewWorker::io()).unwrap();
+    // It cannot leave while it is inside of this.
+    let ((enter, entered), (open, gate)) = (mpsc::channel(), mpsc::channel::<()>());
+    runtime
+        .post_to(worker, move || {
+            enter.send(()).unwrap();
+            gate.recv().unwrap();
+        })
+        .unwrap();
+    entered.recv().unwrap();
+    let mut detach = runtime.detach(worker);
+    let end = match fork() {
+        Ok(end) => end,
+        Err(child) => child.does(|| {
+            refused("an await", || self::runtime().block_on(&mut detach));
+            refused("wait", || detach.wait());
+        }),
+    };
+    assert_eq!(end(), End::Status(0));
+    open.send(()).unwrap();
+    detach.wait().unwrap();
+    works(&runtime);
+}
+
+fn adopted_threads_leave_in_the_child() {
+    let runtime = runtime();
+    let adopted = runtime.adopt().unwrap();
+    assert_eq!(filch::join(|| 1, || 2), (1, 2));
+    let end = match fork() {
+        Ok(end) => end,
+        Err(child) => child.does(|| {
+            assert_eq!(filch::join(|| 1, || 2), (1, 2), "on the child's default runtime");
+            refused("another adoption", || runtime.adopt());
+            let own = self::runtime();
+            let again = own.adopt().unwrap();
+            drop(adopted);
+            assert_eq!(filch::spawn_fn(|| 1).wait(), 1);
+            // It ends later, so it is left to the thread.
+            let mut pump = hive().pump(|| ()).unwrap();
+            pump.enter(move || drop(again));
+            own.adopt().unwrap().emancipate();
+            works(&own);
+        }),
+    };
+    assert_eq!(end(), End::Status(0));
+    assert_eq!(filch::join(|| 1, || 2), (1, 2));
+    drop(adopted);
+    works(&runtime);
+}
+
+fn files_are_left_to_the_parent() {
+    const LEN: usize = 16 << 20;
+    let runtime = runtime();
+    let path = std::env::temp_dir().join(format!("filch-forked-{}", std::process::id()));
+    let mut file = runtime.block_on(filch::fs::File::create(&path)).unwrap();
+    let other = runtime.block_on(filch::fs::File::create(path.with_extension("other"))).unwrap();
+    // Answered and on its way, and in flight.
+    runtime.block_on(filch::io::AsyncWriteExt::write_all(&mut file, &[1; 1 << 20])).unwrap();
+    let mut write = Box::pin(other.write_all(vec![2; LEN]));
+    let mut dropped = Box::pin(other.write_all_at(vec![3; 10], LEN as u64));
+    runtime.block_on(poll_fn(|cx| {
+        let _ = write.as_mut().poll(cx);
+        let _ = dropped.as_mut().poll(cx);
+        Poll::Ready(())
+    }));
+    drop(write);
+    let mut write = Box::pin(other.write_all_at(vec![4; LEN], LEN as u64));
+    let begun = runtime.block_on(poll_fn(|cx| Poll::Ready(write.as_mut().poll(cx).is_pending())));
+    let end = match fork() {
+        Ok(end) => end,
+        Err(child) => child.does(|| {
+            if begun {
+                clear(|| self::runtime().block_on(write).0);
+            }
+            clear(|| self::runtime().block_on(file.metadata()).map(drop));
+            clear(|| {
+                let flushed = filch::io::AsyncWriteExt::flush(&mut file);
+                self::runtime().block_on(flushed)
+            });
+            drop((dropped, file));
+            works(&self::runtime());
+        }),
+    };
+    assert_eq!(end(), End::Status(0));
+    if begun {
+        assert_eq!(runtime.block_on(write).0.unwrap(), LEN);
+    }
+    drop(dropped);
+    runtime.block_on(filch::io::AsyncWriteExt::flush(&mut file)).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 1 << 20);
+    for path in [path.clone(), path.with_extension("other")] {
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+/// Calls `f`, which is refused, by a panic or an error, or not, but returns.
+#[track_caller]
+fn clear<T>(f: impl FnOnce() -> io::Result<T>) {
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => assert!(error.to_string().contains(REFUSED), "{error}"),
+        Err(payload) => {
+            let text = payload.downcast_ref::<String>().expect("a text");
+            assert!(text.contains(REFUSED), "{text}");
+        }
+    }
+}
+
+fn kept_groups_are_refused() {
+    let runtime = runtime();
+    // In a task: a `block_on` would wait for the groups.
+    let begun = || {
+        let mut group = Box::pin(filch::group(async |group| {
+            group.spawn(pending::<Result<(), ()>>()).detach();
+            pending::<Result<(), ()>>().await
+        }));
+        let task = runtime.spawn(async {
+            poll_fn(|cx| Poll::Ready(group.as_mut().poll(cx).is_pending())).await.then_some(group)
+        });
+        task.wait().expect("it waits")
+    };
+    let (mut polled, dropped) = (begun(), begun());
+    let end = match fork() {
+        Ok(end) => end,
+        Err(child) => child.does(|| {
+            refused("a poll", || begin(polled.as_mut()));
+            drop(polled);
+            drop(dropped);
+            works(&self::runtime());
+        }),
+    };
+    assert_eq!(end(), End::Status(0));
+    begin(polled.as_mut());
+    drop((polled, dropped));
+    works(&runtime);
+}
+
+fn graphs_run_anew_in_the_child() {
+    let runtime = runtime();
+    let (told, begun) = mpsc::channel();
+    let (open, gate) = mpsc::channel::<()>();
+    let (told, gate) = (Mutex::new(told), Mutex::new(gate));
+    let mut graph = filch::Graph::new();
+    let first = graph.node("first", move || {
+        told.lock().unwrap().send(()).unwrap();
+        let _ = gate.lock().unwrap().recv();
+    });
+    let second = graph.node("second", || ());
+    graph.precede(first, second);
+    let graph = Arc::new(graph);
+    let mut quick = filch::Graph::new();
+    quick.node("only", || ());
+    let quick = Arc::new(quick);
+    let run = || {
+        let graph = graph.clone();
+        runtime.spawn(async move { graph.run_async() }).wait()
+    };
+    let (mut polled, dropped) = (run(), run());
+    begun.recv().unwrap();
+    let end = match fork() {
+        Ok(end) => end,
+        Err(child) => child.does(|| {
+            refused("an await", || self::runtime().block_on(&mut polled));
+            refused("a run for the parent", || runtime.block_on_fn(|| quick.run()));
+            self::runtime().block_on_fn(|| quick.run());
+            drop((polled, dropped));
+            drop(graph);
+            works(&self::runtime());
+        }),
+    };
+    assert_eq!(end(), End::Status(0));
+    drop(open);
+    runtime.block_on(async { (polled.await, dropped.await) });
+    works(&runtime);
+}
+
 /// Makes, of each situation, a test for each backend, and one that either runs in a process of its own.
 macro_rules! situations {
     ($($name:ident)*) => {
@@ -383,6 +656,14 @@ situations! {
     forking_tasks_may_end_the_child
     tasks_do_not_return_to_their_loop_in_the_child
     block_on_does_not_return_in_the_child
+    pumps_are_refused
+    fork_in_the_name_of_a_pump_leaves_it_in_the_child
+    hives_are_refused
+    a_detach_that_is_under_way_is_refused
+    adopted_threads_leave_in_the_child
+    files_are_left_to_the_parent
+    kept_groups_are_refused
+    graphs_run_anew_in_the_child
 }
 
 fn in_a_process(situation: &str, backend: &str) {

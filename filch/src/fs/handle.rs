@@ -249,7 +249,8 @@ impl Handle {
 
     /// Units for a write that is left to itself here (D8).
     pub(super) fn units(&self) -> Units {
-        if !self.writes_end() {
+        // A forked child's groups cannot wait for what the parent's kernel does.
+        if !self.writes_end() || self.engine.is_of_parent() {
             return Units::default();
         }
         let (here, root) = (Group::here().and_then(Unit::of), self.root.upgrade());
@@ -287,7 +288,11 @@ impl Handle {
     }
 
     /// Waits for abandoned writes (D5).
+    ///
+    /// # Panics
+    /// In a forked child: nothing that it waits for happens there (W1 of `sched/forked`).
     pub(super) fn poll_settled(&self, who: Waiter<'_>) -> Poll<()> {
+        self.engine.check_process();
         self.abandoned.poll_open(who)
     }
 
@@ -297,7 +302,11 @@ impl Handle {
     }
 
     /// Waits for the turn at the cursor.
+    ///
+    /// # Panics
+    /// As [`poll_settled`](Self::poll_settled).
     pub(super) fn poll_turn(self: &Arc<Self>, who: Waiter<'_>) -> Poll<Turn> {
+        self.engine.check_process();
         ready!(self.line.poll_take(who));
         Poll::Ready(Turn(self.clone()))
     }
@@ -333,6 +342,10 @@ fn is_set(fd: &OwnedFd, flag: i32) -> bool {
 
 impl Awaited for Handle {
     fn give_up(&self, id: WaitId) {
+        if self.engine.is_of_parent() {
+            // W4 of `sched/forked`.
+            return;
+        }
         self.abandoned.give_up(id);
         self.line.give_up(id);
         if let Some(watch) = &self.watch {

@@ -16,6 +16,7 @@ use super::errand;
 use super::error::{Cause, RunError, Stopped};
 use super::run::{self, Run};
 use super::slot::{OnFailure, Slot};
+use crate::base::process::Process;
 use crate::pool::Pool;
 use crate::sched::blocking::{wait_while, wait_while_in};
 use crate::spawn::{self, admit};
@@ -43,6 +44,8 @@ pub struct RunHandle {
     slot: NonNull<Slot>,
     /// Of a hive that nobody ran when the run began (B4 of `sched/blocking`).
     unserved: Option<Arc<Pool>>,
+    /// The one in which the run goes on.
+    process: Process,
 }
 
 // SAFETY: H2, the slot is `Sync`, and its outputs are `Send`.
@@ -70,7 +73,8 @@ impl Graph<'static> {
     #[track_caller]
     pub(super) fn start(self: &Arc<Self>, on_failure: OnFailure) -> RunHandle {
         let slot = self.take_slot();
-        let mut handle = RunHandle { graph: Some(self.clone()), slot, unserved: None };
+        let (graph, process) = (Some(self.clone()), Process::this());
+        let mut handle = RunHandle { graph, slot, process, unserved: None };
         // SAFETY: taken just now.
         let this = unsafe { slot.as_ref() };
         if this.plan().sources.is_empty() {
@@ -204,12 +208,21 @@ impl RunHandle {
     #[track_caller]
     pub fn wait_outcome(mut self) -> Result<Run<'static, 'static>, RunError> {
         assert!(self.graph.is_some(), "the run was taken");
+        self.check_process();
         let register = |waker: &Waker| self.slot().ending.register(waker);
         match &self.unserved {
             Some(pool) => wait_while_in(pool, || Unserved::Run.to_string(), register),
             None => wait_while(register),
         }
         self.take()
+    }
+
+    /// Refuses to wait in a forked child (W1 of `sched/forked`). What is over is there.
+    #[track_caller]
+    fn check_process(&self) {
+        if !self.is_finished() {
+            self.process.check();
+        }
     }
 
     fn take(&mut self) -> Result<Run<'static, 'static>, RunError> {
@@ -223,6 +236,7 @@ impl RunHandle {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Run<'static, 'static>, RunError>> {
         assert!(self.graph.is_some(), "polled after its end");
+        self.check_process();
         if self.slot().ending.register(cx.waker()) {
             if self.unserved.as_ref().is_some_and(|pool| pool.is_unserved()) {
                 context::with(|cx| cx.unserved.set(Some(Unserved::Run)));

@@ -307,6 +307,19 @@ impl Engine {
         (self.hooks.here)(self)
     }
 
+    /// Whether this is a child that was forked from the process of the runtime.
+    pub(crate) fn is_of_parent(&self) -> bool {
+        self.process.is_parent()
+    }
+
+    /// Refuses to wait in such a child.
+    ///
+    /// # Panics
+    /// There.
+    pub(crate) fn check_process(&self) {
+        self.process.check();
+    }
+
     /// # Errors
     /// In a child that was forked from the process of the runtime.
     fn refuse_in_child(&self) -> io::Result<()> {

@@ -140,6 +140,11 @@ pub(crate) fn adopt(shared: &Arc<Shared>) -> Option<Box<Guest>> {
 
 /// Ends the adoption of this thread, at once or later (U4).
 pub(crate) fn end(guest: Box<Guest>) -> Ends {
+    if guest.worker().shared().process().is_parent() {
+        // W4 of `forked`: the place is the parent's, and this thread has left it.
+        std::mem::forget(guest);
+        return Ends::Uncovered;
+    }
     let ends = guest.worker().ends_when();
     if ends == Ends::Now {
         leave(guest);
@@ -164,6 +169,11 @@ pub(crate) fn end_left() {
 #[cold]
 fn end_left_now() {
     let guest: *mut Guest = context::with(|cx| cx.left.get()).cast();
+    // SAFETY: as below.
+    if unsafe { &*guest }.worker().shared().process().is_parent() {
+        // W4 of `forked`.
+        return context::with(|cx| cx.left.set(ptr::null_mut()));
+    }
     // SAFETY: made from a box by `end`, and taken by nobody yet: that clears `left`.
     let ends = unsafe { &*guest }.worker().ends_when();
     if ends == Ends::Now {

@@ -5,9 +5,10 @@
 //! locked, nor change what the parent's kernel objects watch.
 //!
 //! W1. Whatever needs threads of the runtime panics before it takes a lock: a spawn, a wait, a `block_on`, a
-//!     fork, a method of a handle. I/O ends with an error. The checks stand where a thread from outside
+//!     fork, a method of a handle, a poll of a group, a graph's run, a detach or a file. Other I/O ends with an error. The checks stand where a thread from outside
 //!     enters, and not on the paths of workers.
-//! W2. In the child, its thread is no worker any more (`in_child`), so it comes by those checks too.
+//! W2. In the child, its thread is no worker any more (`in_child`), so it comes by those checks too. Nor does it
+//!     become one again when a worker that was entered on top of another is left there (`Cover`).
 //! W3. A task that called `fork` must not return to its worker's loop: it would run the parent's tasks a second
 //!     time. The loop ends the process with a message.
 //! W4. What is dropped or woken in the child is left as it is: wakers do nothing; runtimes, timers, operations

@@ -37,6 +37,7 @@ use std::ptr;
 use super::count::Ledger;
 use super::group::Group;
 use super::header::{Header, TaskId};
+use crate::base::process::Process;
 use crate::base::shim::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::base::sim;
 use crate::idle::Idle;
@@ -342,7 +343,6 @@ pub(crate) fn check_process() {
 
 /// Has this thread, the one that a forked child has, be no worker any more; returns the worker that it was. What
 /// units its ledgers hold are the parent's. Does what a signal handler may do.
-#[cfg(not(loom))]
 pub(crate) fn forget_worker() -> *const () {
     let forget = |cx: &Context| {
         cx.deque.set(ptr::null());
@@ -467,6 +467,8 @@ pub(crate) struct Cover {
     deque: *const Deque<Header>,
     idle: *const Idle,
     stretch: Option<Stretch>,
+    /// Whose worker is covered.
+    process: Process,
 }
 
 /// What the thread was doing, apart from its worker.
@@ -507,6 +509,7 @@ impl Cover {
             deque: cx.deque.replace(ptr::null()),
             idle: cx.idle.get(),
             stretch: None,
+            process: Process::this(),
         })
     }
 }
@@ -519,6 +522,11 @@ impl Drop for Cover {
                 cx.purse.set(purse);
             });
             drop((below, frame));
+        }
+        if self.process.is_parent() {
+            // W2 of `sched/forked`: the thread of a child is no worker, nor what it was below.
+            forget_worker();
+            return;
         }
         with(|cx| {
             cx.worker.set(self.worker);

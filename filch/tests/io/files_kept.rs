@@ -6,10 +6,11 @@ use std::pin::pin;
 use std::process::Command;
 use std::sync::{LazyLock, mpsc};
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use filch::fs::{File, OpenOptions};
 use filch::io::AsyncWriteExt;
-use filch::{LostWrite, Shutdown};
+use filch::{LostWrite, Pumped, Shutdown};
 
 use crate::files::{Scratch, fifo, open};
 use crate::{On, on_each_backend, pattern};
@@ -136,6 +137,42 @@ on_each_backend! {
             runtime.block_on(leaves);
             runtime.shutdown(Shutdown::Drain);
         });
+    }
+
+    fn what_was_written_is_there_after_the_run_of_a_hive(on) {
+        for how in [Shutdown::Drain, Shutdown::Abort] {
+            none_is_missing(|path| {
+                let hive = on.builder().workers(1).hive().unwrap();
+                let (handle, path) = (hive.handle(), path.to_owned());
+                hive.spawn(async move {
+                    write_and_drop(path, bytes()).await;
+                    handle.request_shutdown(how);
+                }).detach();
+                hive.run().unwrap();
+            });
+        }
+    }
+
+    fn what_was_written_on_a_pump_is_there_after_its_end(on) {
+        for how in [Some(Shutdown::Drain), Some(Shutdown::Abort), None] {
+            none_is_missing(|path| {
+                let mut pump = on.builder().hive().unwrap().pump(|| ()).unwrap();
+                let (told, written) = mpsc::channel();
+                let path = path.to_owned();
+                let writes = pump.handle().spawn_to(pump.worker(), move || async move {
+                    write_and_drop(path, bytes()).await;
+                    told.send(()).unwrap();
+                });
+                writes.unwrap().detach();
+                while written.try_recv().is_err() {
+                    assert_ne!(pump.run(Duration::from_millis(1)), Pumped::Stopped);
+                }
+                match how {
+                    Some(how) => drop(pump.finish(how)),
+                    None => drop(pump),
+                }
+            });
+        }
     }
 
     fn what_was_written_is_there_when_main_returns(on) {

@@ -2,7 +2,8 @@
 //! runtime, while the runtime ends in one way or another.
 //!
 //! K1. The end comes.
-//! K2. After it, no child is alive, whoever spawned it, and nothing can be spawned.
+//! K2. After it, no child is alive, whoever spawned it, and nothing can be spawned. An end that was given a deadline
+//!     may leave them to the background, which ends too.
 //! K3. A poll is pending, ready, or panics with one of the known messages.
 //! K4. A body that was not forgotten is dropped once.
 //!
@@ -15,10 +16,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use filch::net::UnixStream;
 use filch::sync::{Semaphore, mpmc};
-use filch::{Builder, Group, Runtime, Shutdown};
+use filch::{Builder, Group, Handle, Pumped, Runtime, Shutdown, ShutdownReport};
 
 use crate::storm::{Rng, TellSeed, seed};
 use crate::{quieten, stress_time};
@@ -116,9 +119,43 @@ fn busy_group(depth: u64, mut rng: Rng, lives: [Census; 2], handles: Handles) ->
     })
 }
 
+/// Most kept futures with sockets at a time: those that are forgotten keep their descriptors.
+const MOST_SOCKETS: usize = 100;
+
+/// How many there are.
+static SOCKETS: AtomicUsize = AtomicUsize::new(0);
+
+/// A unit of [`SOCKETS`].
+struct Plugged;
+
+impl Plugged {
+    fn new() -> Option<Self> {
+        let plugged = Self;
+        (SOCKETS.fetch_add(1, SeqCst) < MOST_SOCKETS).then_some(plugged)
+    }
+}
+
+impl Drop for Plugged {
+    fn drop(&mut self) {
+        SOCKETS.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Waits for its peer, which says nothing; or for room, which the peer does not make.
+async fn socket(writes: bool) {
+    let Some(_plugged) = Plugged::new() else { return pending().await };
+    let (here, _there) = UnixStream::pair().unwrap();
+    if writes {
+        while here.write_all(vec![7; 1 << 20]).await.0.is_ok() {}
+    } else {
+        let (result, _) = here.read_exact(vec![0; 8]).await;
+        assert!(result.is_err(), "nobody has written");
+    }
+}
+
 fn future(rng: &mut Rng, lives: &[Census; 2], handles: &Handles) -> Kept {
     let hour = Duration::from_secs(3600);
-    match rng.below(8) {
+    match rng.below(12) {
         0 => Box::pin(filch::time::sleep(hour)),
         1 => Box::pin(async move {
             let _ = filch::time::timeout(hour, pending::<()>()).await;
@@ -135,6 +172,15 @@ fn future(rng: &mut Rng, lives: &[Census; 2], handles: &Handles) -> Kept {
             let life = lives[1].birth();
             Box::pin(async move { filch::spawn(async move { drop(life) }).await })
         }
+        5 => {
+            let (sender, receiver) = mpmc::bounded::<()>(1);
+            Box::pin(async move {
+                let _ = receiver.recv().await;
+                drop(sender);
+            })
+        }
+        6 => Box::pin(socket(false)),
+        7 => Box::pin(socket(true)),
         _ => busy_group(rng.below(3), Rng::new(rng.next()), lives.clone(), handles.clone()),
     }
 }
@@ -202,15 +248,64 @@ fn act(mut kept: Kept, rng: &mut Rng, other: &Runtime, forgotten: &AtomicBool) -
     goes_on.then_some(kept)
 }
 
-fn end(runtime: Runtime, rng: &mut Rng) {
-    match rng.below(4) {
-        0 => drop(runtime.shutdown(Shutdown::Drain)),
-        1 => {
-            let time = Duration::from_micros(rng.below(8000));
-            drop(runtime.shutdown(Shutdown::DrainFor(time)));
+/// A runtime with workers of its own, or one whose caller is a thread here.
+enum Home {
+    Plain(Runtime),
+    Hive(Handle, JoinHandle<ShutdownReport>),
+}
+
+impl Home {
+    fn new(rng: &mut Rng) -> Self {
+        if !rng.one_in(3) {
+            return Self::Plain(builder(rng).build().unwrap());
         }
-        2 => drop(runtime.shutdown(Shutdown::Abort)),
-        _ => drop(runtime),
+        let io_workers = 1 + rng.below(2) as usize;
+        let hive = Builder::new().io_workers(io_workers).compute_workers(1).hive().unwrap();
+        let (handle, pumps) = (hive.handle(), rng.one_in(2));
+        let caller = std::thread::spawn(move || {
+            if !pumps {
+                return hive.run().unwrap();
+            }
+            let mut pump = hive.pump(|| ()).unwrap();
+            while pump.run(Duration::from_millis(1)) != Pumped::Stopped {
+                std::thread::yield_now();
+            }
+            pump.finish(Shutdown::Drain)
+        });
+        Self::Hive(handle, caller)
+    }
+
+    fn spawn<F>(&self, future: F) -> filch::JoinHandle<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        match self {
+            Self::Plain(runtime) => runtime.spawn(future),
+            Self::Hive(handle, _) => handle.spawn(future),
+        }
+    }
+
+    /// Ends it; false if that was given a deadline, and may have left the last of it to the background.
+    fn end(self, rng: &mut Rng) -> bool {
+        let time = Duration::from_micros(rng.below(8000));
+        let how = match rng.below(6) {
+            0 => Some(Shutdown::Drain),
+            1 => Some(Shutdown::DrainFor(time)),
+            2 => Some(Shutdown::Abort),
+            3 => Some(Shutdown::AbortFor(time)),
+            4 => Some(Shutdown::AbortFor(PATIENCE)),
+            _ => None,
+        };
+        let is_whole = !matches!(how, Some(Shutdown::AbortFor(_)));
+        match (self, how) {
+            (Self::Plain(runtime), Some(how)) => drop(runtime.shutdown(how)),
+            (Self::Plain(runtime), None) => drop(runtime),
+            (Self::Hive(handle, caller), how) => {
+                handle.request_shutdown(how.unwrap_or(Shutdown::Abort));
+                drop(caller.join().unwrap());
+            }
+        }
+        is_whole
     }
 }
 
@@ -225,7 +320,7 @@ fn builder(rng: &mut Rng) -> Builder {
 fn round(rng: &mut Rng, other: &Arc<Runtime>) {
     let lives = [Census::default(), Census::default()];
     let (handles, outside) = mpmc::unbounded();
-    let runtime = builder(rng).build().unwrap();
+    let runtime = Home::new(rng);
     let count = rng.below(16);
     let mut begun = Vec::new();
     for _ in 0..count {
@@ -262,8 +357,11 @@ fn round(rng: &mut Rng, other: &Arc<Runtime>) {
         })
         .collect();
     (0..rng.below(200)).for_each(|_| std::thread::yield_now());
-    end(runtime, rng);
+    let is_whole = runtime.end(rng);
     begun.extend(actors.into_iter().flat_map(|actor| actor.join().unwrap()));
+    while !is_whole && lives[1].born() != lives[1].died() {
+        std::thread::yield_now();
+    }
     assert_eq!(lives[1].born(), lives[1].died(), "K2");
     for kept in begun {
         let mut left = Some(kept);
