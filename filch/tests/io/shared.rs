@@ -1,13 +1,14 @@
 //! Several who read one socket at a time, some of which give up: every byte comes once and in order, and nobody
 //! sleeps beside bytes that are there.
 
+use std::cell::Cell;
 use std::io::IoSliceMut;
 use std::net::Shutdown;
 use std::pin::{Pin, pin};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -46,6 +47,36 @@ fn spin_until(done: impl Fn() -> bool) {
             thread::yield_now();
         }
     }
+}
+
+thread_local! {
+    /// What the next clone of such a waker does.
+    static AT_CLONE: Cell<Option<*mut ()>> = const { Cell::new(None) };
+}
+
+/// Polls with a waker that does something when it is first cloned, and nothing else.
+fn at_clone<T>(
+    mut does: &mut dyn FnMut(),
+    poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
+) -> Poll<T> {
+    const VTABLE: RawWakerVTable = RawWakerVTable::new(
+        |_| {
+            if let Some(does) = AT_CLONE.take() {
+                // SAFETY: set below for the time of a poll only.
+                unsafe { (*does.cast::<&mut dyn FnMut()>())() };
+            }
+            RawWaker::new(std::ptr::null(), &VTABLE)
+        },
+        |_| {},
+        |_| {},
+        |_| {},
+    );
+    AT_CLONE.set(Some((&raw mut does).cast()));
+    // SAFETY: it has no data.
+    let waker = unsafe { Waker::new(std::ptr::null(), &VTABLE) };
+    let polled = poll(&mut Context::from_waker(&waker));
+    AT_CLONE.set(None);
+    polled
 }
 
 #[derive(Default)]
@@ -347,9 +378,42 @@ on_each_backend! {
         });
     }
 
+    fn three_who_meet_leave_none_of_them_beside_the_rest(on) {
+        on.on_worker(async {
+            let (client, server) = pair().await.unwrap();
+            let goes = half_read(&client, &server).await;
+            // It finds nothing, and has no budget to wait with.
+            while poll_once(pin!(client.read(Vec::new()))).await.is_ready() {}
+            let mut looks = pin!(async {
+                let mut into = [0; 8];
+                let count = server.peek(&mut into).await.unwrap();
+                into[..count].to_vec()
+            });
+            begin(looks.as_mut()).await;
+            filch::yield_now().await;
+            // Another begins to wait. Just then the bytes are given up; it takes some, and says that there is nothing
+            // more to receive.
+            let mut takes = pin!(server.read(vec![0; 2]));
+            let mut goes = Some(goes);
+            let mut gives_up = || drop(goes.take());
+            let poll = at_clone(&mut gives_up, |cx| takes.as_mut().poll(cx));
+            let taken = match poll {
+                Poll::Ready(taken) => taken,
+                Poll::Pending => timeout(LONG, takes).await.unwrap(),
+            };
+            assert!(goes.is_none());
+            assert_eq!(taken.1, b"ha");
+            let seen = timeout(LONG, looks).await.expect("a peek sleeps beside the bytes");
+            assert_eq!(seen, b"lf");
+        });
+    }
+
     fn a_cancel_is_heard_although_bytes_come_for_another(on) {
         on.on_worker(async {
             let (client, server) = pair().await.unwrap();
+            // From now on a read waits before it tries.
+            client.write_all(b"x").await.0.unwrap();
+            assert_eq!(server.read(vec![0; 8]).await.0.unwrap(), 1);
             let mut first = pin!(server.read(vec![0; 8]));
             begin(first.as_mut()).await;
             let mut other = pin!(server.read(vec![0; 8]));

@@ -128,7 +128,7 @@ fn loom_a_read_in_flight_is_found_although_another_makes_its_driver_known() {
             }),
         ];
         socket.becomes_special();
-        threads.map(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
         socket.check();
     });
 }
