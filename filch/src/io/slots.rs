@@ -27,6 +27,8 @@
 //!     bytes. It is told once, at the second, with the result of the first. The second comes when the
 //!     other side has acknowledged the bytes; nothing but the end of the connection hurries it.
 //!
+//! O8. What a call performs on another thread is marked: it is never told for the ring's sake.
+//!
 //! Not here: the kernel (`uring`, `epoll`), the lock (`driver`).
 
 use std::collections::VecDeque;
@@ -82,6 +84,12 @@ impl Completion {
     /// far the kernel had come. What a part of an operation has done is told as a count.
     fn of_ring(self) -> Self {
         if self.result == INTERRUPTED { Self { result: CANCELED, ..self } } else { self }
+    }
+
+    /// Of a send without a copy that a call has made, with one.
+    #[cfg(not(loom))]
+    pub(crate) fn copied(result: i32) -> Self {
+        Self { result, flags: COPIED }
     }
 
     /// Whether a send without a copy was one with a copy.
@@ -178,9 +186,18 @@ struct Entry {
     generation: u32,
     /// The result of what is not over yet (O7).
     first: Option<Completion>,
-    /// The socket of a send without a copy, which may have to be reset to end it (O7).
-    uncopied: Option<i32>,
+    means: Means,
     life: Life,
+}
+
+/// What is special about how an operation is performed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Means {
+    Usual,
+    /// A send without a copy, to this socket, which may have to be reset to end it (O7).
+    Uncopied(i32),
+    /// A call on another thread (O8).
+    Call,
 }
 
 #[derive(Default)]
@@ -272,7 +289,8 @@ impl Slots {
         let generation = self.next_generation | many;
         self.next_generation = self.next_generation.wrapping_add(2);
         let index =
-            self.entries.insert(Entry { generation, first: None, uncopied: None, life }) as u32;
+            self.entries.insert(Entry { generation, first: None, means: Means::Usual, life })
+                as u32;
         debug_assert!(index < u32::MAX, "the last index is not an operation's");
         Key { index, generation }
     }
@@ -285,8 +303,22 @@ impl Slots {
     /// As `insert`, of a send without a copy, to this socket (O7).
     pub(crate) fn insert_uncopied(&mut self, waker: Waker, fd: i32) -> Key {
         let key = self.add(Life::Waiting { waker: Some(waker), wish: Wish::Finish }, Times::Many);
-        self.entries[key.index as usize].uncopied = Some(fd);
+        self.entries[key.index as usize].means = Means::Uncopied(fd);
         key
+    }
+
+    /// A call on another thread performs this operation (O8).
+    pub(crate) fn note_call(&mut self, key: Key) {
+        if self.get(key).is_some() {
+            self.entries[key.index as usize].means = Means::Call;
+        }
+    }
+
+    /// Whether a call on another thread performs it (O8).
+    #[cfg(not(loom))]
+    pub(crate) fn is_called(&self, key: Key) -> bool {
+        let entry = self.entries.get(key.index as usize);
+        entry.is_some_and(|at| at.generation == key.generation && at.means == Means::Call)
     }
 
     /// A new operation that nobody waits for, about to be in flight.
@@ -466,7 +498,10 @@ impl Slots {
 
     /// The sockets of sends without a copy that have a result and wait for the notice (O7).
     pub(crate) fn unnoticed(&self) -> impl Iterator<Item = i32> {
-        let waits = |entry: &Entry| entry.first.and(entry.uncopied);
+        let waits = |entry: &Entry| match (entry.first, entry.means) {
+            (Some(_), Means::Uncopied(fd)) => Some(fd),
+            _ => None,
+        };
         self.entries.iter().filter_map(move |(_, entry)| waits(entry))
     }
 

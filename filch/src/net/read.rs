@@ -30,6 +30,7 @@ use std::task::{Poll, ready};
 
 use crate::base::shim::{AtomicBool, Mutex, MutexGuard, Ordering};
 use crate::io::buffers::Pool;
+use crate::io::cause::{error_of, is_lost};
 use crate::io::descriptor::Descriptor;
 use crate::io::engine::Ticket;
 use crate::io::readiness::Direction;
@@ -216,8 +217,7 @@ impl ReadSide {
             }
             if let Some(errno) = state.failed.take() {
                 self.note(&state);
-                let error = io::Error::from_raw_os_error(errno);
-                return Poll::Ready(Found::Bytes(Err(error)));
+                return Poll::Ready(Found::Bytes(Err(error_of(-errno))));
             }
             let Some(stream) = state.stream.clone() else { return Poll::Ready(Found::Nothing) };
             drop(state);
@@ -238,8 +238,12 @@ impl ReadSide {
                     // Stopped at its cap, moved, or interrupted: it has ended.
                     CANCELED => {}
                     error if error == -libc::ENOBUFS => return Poll::Ready(Found::NoBuffers),
+                    // Only news was lost with the ring.
+                    error if stream.pool.is_none() && is_lost(error) => {
+                        return Poll::Ready(Found::NoBuffers);
+                    }
                     error if error < 0 => {
-                        let error = io::Error::from_raw_os_error(-error);
+                        let error = error_of(error);
                         return Poll::Ready(Found::Bytes(Err(error)));
                     }
                     _ => {
@@ -407,7 +411,7 @@ impl ReadSide {
             };
             // SAFETY: the descriptor is kept by us, and then by what we leave behind.
             let (ticket, pool) = unsafe { self.descriptor.engine().start_stream(&request, CAP) }?;
-            debug_assert_eq!(pool.is_some(), brings == Brings::Chunks);
+            debug_assert!(pool.is_none() || brings == Brings::Chunks);
             state.stream = Some(Stream { ticket, pool });
             self.note(&state);
         }

@@ -106,9 +106,7 @@ impl Driver {
     ) -> Result<(Key, Option<Arc<Pool>>), Refused> {
         self.begin(caller, kind, |state| {
             let pool = match request {
-                Request::RecvMany { .. } => {
-                    Some(state.backend.pool().map_err(Refused::Failed)?.clone())
-                }
+                Request::RecvMany { .. } => state.backend.pool().map_err(Refused::Failed)?.cloned(),
                 _ => None,
             };
             let key = state.slots.insert_stream(cap);
