@@ -35,7 +35,7 @@ use super::epoll::SourceKey;
 use super::files::Abilities;
 use super::readiness::{News, Readiness};
 use super::request::Request;
-use super::slots::{Completion, Dispose, Key, Late, Next, Polled};
+use super::slots::{CANCELED, Completion, Dispose, Key, Late, Next, Polled};
 use super::uring::{Mode, Uring};
 use super::waiters::{WaitId, Waiter};
 use crate::base::process::{FORKED, Process};
@@ -378,7 +378,7 @@ impl Engine {
         };
         let (driver, key) = self.place(start)?;
         if performer == Performer::Call {
-            self.offload(*request, driver, key);
+            self.offload(*request, driver, key, CANCELED);
         }
         Ok(Ticket { driver: driver as u32, key })
     }
@@ -407,7 +407,7 @@ impl Engine {
         match self.place(start) {
             Ok((driver, key)) => {
                 if performer == Performer::Call {
-                    self.offload(*request, driver, key);
+                    self.offload(*request, driver, key, CANCELED);
                 }
                 Ok(())
             }
@@ -415,8 +415,8 @@ impl Engine {
         }
     }
 
-    /// Has a request performed by a call on a thread for that, and completed.
-    pub(crate) fn offload(&self, request: Request, driver: usize, key: Key) {
+    /// Has a request performed by a call on a thread for that, and completed: with `never` if the runtime ends first.
+    pub(crate) fn offload(&self, request: Request, driver: usize, key: Key, never: i32) {
         /// Completes the operation when nobody has it any more.
         struct Calls {
             driver: Arc<Driver>,
@@ -438,8 +438,7 @@ impl Engine {
                 self.driver.complete(self.key, completion);
             }
         }
-        let (driver, result) =
-            (self.drivers[driver].clone(), AtomicU32::new(-libc::ECANCELED as u32));
+        let (driver, result) = (self.drivers[driver].clone(), AtomicU32::new(never as u32));
         let calls = Arc::new(Calls { driver, key, result });
         let on_thread = calls.clone();
         let offloaded = (self.hooks.offload)(Box::new(move || {

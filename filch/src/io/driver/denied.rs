@@ -260,7 +260,10 @@ impl Driver {
         batch.events = events;
         for (key, request) in calls {
             match self.home.engine.upgrade() {
-                Some(engine) => engine.offload(request, self.home.index, key),
+                // What was cancelled would begin anew, and here again (O5 of `slots`).
+                Some(engine) => {
+                    engine.offload(request, self.home.index, key, Cause::Ended.code());
+                }
                 None => self.complete(key, NEVER),
             }
         }
