@@ -226,7 +226,7 @@ impl Fallback {
 
     /// Ends a request that waits or was not handed out; whether it is one of these here, begun or not.
     pub(super) fn cancel(&mut self, key: Key) -> bool {
-        if self.done.iter().any(|&(done, _)| done == key) {
+        if self.done.iter().any(|&(done, told)| done == key && !told.has_more()) {
             return true;
         }
         let called = self.calls.iter().position(|&(call, _)| call == key);
@@ -249,11 +249,15 @@ impl Fallback {
         self.done.extend(keys.map(|key| (key, Completion { result: CANCELED, flags: 0 })));
     }
 
-    /// All requests that are here.
+    /// Has `reap` tell a completion of the ring.
+    pub(super) fn tell_later(&mut self, key: Key, completion: Completion) {
+        self.done.push_back((key, completion));
+    }
+
+    /// All requests that are here and were not told.
     pub(super) fn keys(&self) -> Vec<Key> {
         let waits = self.waits.values().flatten().map(|wait| wait.key);
-        let done = self.done.iter().map(|&(key, _)| key);
-        waits.chain(done).chain(self.calls.iter().map(|&(key, _)| key)).collect()
+        waits.chain(self.calls.iter().map(|&(key, _)| key)).collect()
     }
 
     /// Attempts what a wait has found ready.
@@ -309,7 +313,7 @@ impl Fallback {
         std::mem::take(&mut self.calls)
     }
 
-    /// Tells up to `budget` completions; returns how many.
+    /// Tells up to `budget` completions, in order; returns how many.
     pub(super) fn reap(&mut self, budget: usize, mut told: impl FnMut(Key, Completion)) -> usize {
         let count = self.done.len().min(budget);
         self.done.drain(..count).for_each(|(key, completion)| told(key, completion));

@@ -324,6 +324,11 @@ impl Uring {
         self.ring.submission().cq_overflow()
     }
 
+    /// Whether the end of a ring that is closed early will be known (U7).
+    pub(crate) fn tells_its_end(&self) -> bool {
+        self.end.is_some()
+    }
+
     /// Closes the ring with what is in flight (U7).
     pub(crate) fn close_early(self) -> Closing {
         let Self { ring, pool, end, .. } = self;

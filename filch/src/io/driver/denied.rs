@@ -8,7 +8,8 @@
 //! N3. What is in flight is cancelled at once, if the kernel takes that without an entry, and begins anew unless it has
 //!     happened. Otherwise it goes on, and its result is read from shared memory (U6 of `uring`).
 //! N4. If it cannot be cancelled when it has to be, the ring is closed with all that is in flight. These operations are told as
-//!     lost when the kernel has let go of them (U7 of `uring`), and not before: they own what it may write to.
+//!     lost when the kernel has let go of them (U7 of `uring`), and not before: they own what it may write to. A ring that
+//!     cannot tell that is closed by an end only.
 //! N5. An end waits for that for a bounded time. What the kernel still has then is leaked, with its driver.
 //!
 //! Not here: how calls perform requests (`fallback`).
@@ -79,19 +80,29 @@ const NEVER: Completion = Completion { result: CANCELED, flags: 0 };
 impl Denied {
     /// Cancels a request that no other thread performs (N3, N4).
     pub(super) fn cancel(&mut self, key: Key) {
+        self.take_over();
         if self.fallback.cancel(key) {
             return;
         }
         match &self.rest {
             // What takes longer was asked before, too.
             Rest::Open { ring, cancels: Cancels::Yes } if ring.cancel_by_register() => {}
-            Rest::Open { .. } => self.close_early(),
-            Rest::Closing(_) | Rest::Closed => {}
+            Rest::Open { ring, .. } if ring.tells_its_end() => self.close_early(),
+            // It goes on: nobody would hear that the kernel has let go of it.
+            Rest::Open { .. } | Rest::Closing(_) | Rest::Closed => {}
+        }
+    }
+
+    /// Has the fallback tell what the ring has completed so far.
+    fn take_over(&mut self) {
+        if let Rest::Open { ring, .. } = &mut self.rest {
+            ring.reap(usize::MAX, |key, completion| self.fallback.tell_later(key, completion));
         }
     }
 
     /// N4.
     fn close_early(&mut self) {
+        self.take_over();
         match std::mem::replace(&mut self.rest, Rest::Closed) {
             Rest::Open { ring, .. } => {
                 self.fallback.forget(ring.fd());
@@ -107,9 +118,10 @@ impl Denied {
     }
 
     pub(super) fn reap(&mut self, most: usize, mut told: impl FnMut(Key, Completion)) -> usize {
-        let mut count = 0;
+        // What was taken over comes first: completions of a stream have an order.
+        let mut count = self.fallback.reap(most, &mut told);
         if let Rest::Open { ring, .. } = &mut self.rest {
-            count = ring.reap(most, &mut told);
+            count += ring.reap(most - count, &mut told);
             if ring.is_quiet() {
                 self.fallback.forget(ring.fd());
                 self.rest = Rest::Closed;
@@ -117,7 +129,7 @@ impl Denied {
                 self.close_early();
             }
         }
-        count + self.fallback.reap(most - count, told)
+        count
     }
 
     /// Whether there is something to tell or to hand out.
@@ -159,6 +171,8 @@ enum Left {
 impl State {
     /// The kernel has let go of a ring that was closed with operations in flight (N4).
     fn tell_lost(&mut self, batch: &mut Batch) {
+        // What is known comes before.
+        self.reap(usize::MAX, batch);
         let Self { slots, backend, .. } = self;
         let Backend::Denied(denied) = backend else { return };
         let Rest::Closing(closing) = &denied.rest else { return };
@@ -223,8 +237,9 @@ impl Driver {
         }
         // N3.
         let cancels = if ring.cancel_by_register() { Cancels::Yes } else { Cancels::No };
+        let tells = ring.tells_its_end();
         let mut denied = Denied { fallback, rest: Rest::Open { ring, cancels }, errno };
-        if cancels == Cancels::No && unsubmitted.cancels {
+        if cancels == Cancels::No && unsubmitted.cancels && tells {
             denied.close_early();
         }
         *backend = Backend::Denied(Box::new(denied));
