@@ -16,6 +16,7 @@ const NOBODY: i32 = -10_001;
 /// The error number is subtracted from these.
 const UNOPENED: i32 = -20_000;
 const NO_THREAD: i32 = -30_000;
+const LOST: i32 = -40_000;
 
 /// Why an operation was not begun, or was ended by nobody who waits for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +29,9 @@ pub(crate) enum Cause {
     Unopened(i32),
     /// No thread could be started that would make the call, with this error number.
     NoThread(i32),
+    /// The ring that it was in flight on was closed before it was heard of, because the system refuses entries
+    /// with this error number.
+    Lost(i32),
 }
 
 impl Cause {
@@ -38,6 +42,7 @@ impl Cause {
             Self::Nobody => NOBODY,
             Self::Unopened(errno) => UNOPENED - errno,
             Self::NoThread(errno) => NO_THREAD - errno,
+            Self::Lost(errno) => LOST - errno,
         }
     }
 
@@ -45,6 +50,7 @@ impl Cause {
         match code {
             ENDED => Some(Self::Ended),
             NOBODY => Some(Self::Nobody),
+            _ if code < LOST => Some(Self::Lost(LOST - code)),
             _ if code < NO_THREAD => Some(Self::NoThread(NO_THREAD - code)),
             _ if code < UNOPENED => Some(Self::Unopened(UNOPENED - code)),
             _ => None,
@@ -81,6 +87,10 @@ impl fmt::Display for Cause {
                 let hint = hint(&error);
                 write!(f, "no thread could be started for the system call: {error}{hint}")
             }
+            Self::Lost(errno) => {
+                let error = io::Error::from_raw_os_error(*errno);
+                write!(f, "the system denies the ring that this was in flight on ({error}): what came of it is not known")
+            }
         }
     }
 }
@@ -90,7 +100,7 @@ impl Error for Cause {}
 impl From<Cause> for io::Error {
     fn from(cause: Cause) -> Self {
         let kind = match cause {
-            Cause::Ended | Cause::NoThread(_) => io::ErrorKind::Other,
+            Cause::Ended | Cause::NoThread(_) | Cause::Lost(_) => io::ErrorKind::Other,
             Cause::Nobody => io::ErrorKind::Unsupported,
             Cause::Unopened(errno) => io::Error::from_raw_os_error(errno).kind(),
         };
@@ -102,6 +112,12 @@ impl From<Cause> for io::Error {
 pub(crate) fn error_of(answer: i32) -> io::Error {
     debug_assert!(answer < 0);
     Cause::of_code(answer).map_or_else(|| io::Error::from_raw_os_error(-answer), io::Error::from)
+}
+
+/// Whether a negative answer says that the operation was lost with its ring.
+#[cfg_attr(loom, allow(dead_code, reason = "models meet no system"))]
+pub(crate) fn is_lost(answer: i32) -> bool {
+    matches!(Cause::of_code(answer), Some(Cause::Lost(_)))
 }
 
 /// An error as the answer that stands for it.
@@ -121,6 +137,7 @@ mod tests {
             Cause::Nobody,
             Cause::Unopened(libc::EMFILE),
             Cause::NoThread(libc::EAGAIN),
+            Cause::Lost(libc::EPERM),
         ] {
             let error = error_of(answer_of(&cause.into()));
             assert_eq!(Cause::of(&error), Some(cause));

@@ -15,20 +15,25 @@
 //! V7. Who visits a driver that is another's is counted while it is in the kernel with the driver's
 //!     descriptor; that is closed when none of them is there any more, so its number means the same.
 //!
-//! Not here: what it is asked for (`driver/operations.rs`), how it stops (`driver/end.rs`), which driver an
+//! V8. A ring whose entry the system refuses to its owner is left for good: others go on by calls (`denied`).
+//!
+//! Not here: what it is asked for (`driver/operations.rs`), how it stops (`driver/end.rs`), what
+//! becomes of a ring that is denied (`driver/denied.rs`), which driver an
 //! operation goes to (`engine`), when it is visited (`sched/worker.rs`).
 
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
 use std::task::Wake;
 use std::time::{Duration, Instant};
 
 use self::backend::{Backend, Intake, State};
+use self::denied::{AGAIN, Replaced};
 pub(crate) use self::end::Ending;
 pub(crate) use self::operations::{Cancel, Performer};
 use super::batch::Batch;
 use super::cause::Cause;
+use super::engine::Engine;
 use super::epoll::{self, Epoll};
 use super::fake::Fake;
 use super::slots::Slots;
@@ -36,10 +41,11 @@ use super::sys;
 use super::uring::{Mode, Plan, Uring};
 use super::wake::{Lain, Place, WakeWord};
 use crate::base::parker::Parker;
-use crate::base::shim::{AtomicU64, AtomicUsize, Mutex, MutexGuard, OnceLock, Ordering};
+use crate::base::shim::{AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, OnceLock, Ordering};
 use crate::base::sim;
 
 mod backend;
+mod denied;
 mod end;
 mod operations;
 #[cfg(all(test, not(loom)))]
@@ -85,6 +91,16 @@ pub(crate) struct Driver {
     /// When the owner was last here with time for more, in ns after `epoch`. It writes, others read.
     visited: AtomicU64,
     state: Mutex<State>,
+    /// The error number that its ring was denied with, or 0. The owner writes, who describes it reads.
+    denied: AtomicU32,
+    home: Home,
+}
+
+/// Which driver of which engine it is.
+#[derive(Default)]
+pub(crate) struct Home {
+    pub(crate) engine: Weak<Engine>,
+    pub(crate) index: usize,
 }
 
 /// Who calls.
@@ -114,7 +130,7 @@ pub(crate) enum Refused {
 }
 
 impl Driver {
-    pub(crate) fn new(epoch: Instant) -> Self {
+    pub(crate) fn new(epoch: Instant, home: Home) -> Self {
         Self {
             word: WakeWord::new(),
             bed: Parker::new(),
@@ -130,6 +146,8 @@ impl Driver {
                 intake: Intake::Open,
                 visitors: 0,
             }),
+            denied: AtomicU32::new(0),
+            home,
         }
     }
 
@@ -206,7 +224,11 @@ impl Driver {
     fn count(&self, state: &State) {
         let sources = match &state.backend {
             Backend::Epoll(epoll) => epoll.len(),
-            Backend::Unopened | Backend::Uring(_) | Backend::Fake(_) | Backend::Closed => 0,
+            Backend::Unopened
+            | Backend::Uring(_)
+            | Backend::Fake(_)
+            | Backend::Denied(_)
+            | Backend::Closed => 0,
         };
         // ORDERING: Relaxed, see `is_active`.
         self.active.store(state.slots.len() + sources, Ordering::Relaxed);
@@ -222,14 +244,19 @@ impl Driver {
             return Err(Refused::Closed);
         }
         match state.backend {
-            Backend::Uring(_) | Backend::Epoll(_) | Backend::Fake(_) => return Ok(state),
+            Backend::Uring(_) | Backend::Epoll(_) | Backend::Fake(_) | Backend::Denied(_) => {
+                return Ok(state);
+            }
             Backend::Closed => return Err(Refused::Closed),
             Backend::Unopened => {}
         }
         let opened = match kind {
-            Kind::Uring(mode) => self.eventfd().and_then(|eventfd| {
-                Uring::open(mode, eventfd).map(|uring| Backend::Uring(Box::new(uring)))
-            }),
+            Kind::Uring(mode) => {
+                self.eventfd().and_then(|eventfd| match Uring::open(mode, eventfd.clone()) {
+                    Ok(uring) => Ok(Backend::Uring(Box::new(uring))),
+                    Err(error) => self.open_denied(&eventfd, error),
+                })
+            }
             Kind::Epoll => {
                 self.eventfd().and_then(|eventfd| Epoll::open(&eventfd).map(Backend::Epoll))
             }
@@ -294,6 +321,12 @@ enum Errand {
         ready: bool,
     },
     Fake,
+    /// V8.
+    Denied {
+        fd: RawFd,
+        /// Whether something is to be told.
+        ready: bool,
+    },
 }
 
 /// Visits and waits.
@@ -304,6 +337,9 @@ impl Driver {
         let errand = match &mut state.backend {
             Backend::Uring(uring) => Errand::Uring(uring.plan()),
             Backend::Epoll(epoll) => Errand::Epoll { fd: epoll.fd(), ready: epoll.is_ready() },
+            Backend::Denied(denied) => {
+                Errand::Denied { fd: denied.fallback.fd(), ready: denied.is_ready() }
+            }
             Backend::Fake(_) => return Errand::Fake,
             Backend::Unopened | Backend::Closed => return Errand::Nothing,
         };
@@ -329,7 +365,12 @@ impl Driver {
         match self.errand(caller) {
             Errand::Nothing => return 0,
             Errand::Uring(plan) => {
-                self.enter(plan, batch);
+                // If nothing takes the place of a denied ring yet, the next visit tries again.
+                let _ = self.enter(caller, plan, batch);
+                self.leave(caller);
+            }
+            Errand::Denied { fd, .. } => {
+                self.look_at_fallback(fd, Some(Duration::ZERO), batch);
                 self.leave(caller);
             }
             Errand::Epoll { fd, .. } => {
@@ -343,12 +384,15 @@ impl Driver {
         self.deliver(batch)
     }
 
-    fn enter(&self, mut plan: Plan, batch: &mut Batch) {
+    fn enter(&self, caller: Caller, mut plan: Plan, batch: &mut Batch) -> Replaced {
         loop {
-            let mut taken = 0;
+            let (mut taken, mut replaced) = (0, Replaced::Yes);
             if plan.submit > 0 || plan.fetch {
                 let flags = if plan.fetch { GETEVENTS } else { 0 };
-                taken = note(sys::enter(plan.fd, plan.submit, 0, flags, None));
+                match note(sys::enter(plan.fd, plan.submit, 0, flags, None)) {
+                    Ok(count) => taken = count,
+                    Err(errno) => replaced = self.refused(caller, errno, batch),
+                }
             }
             let mut state = self.lock();
             let reaped = state.reap(self.room(), batch);
@@ -361,7 +405,7 @@ impl Driver {
             match full {
                 // As long as it moves: the rest would wait for the next visit.
                 Some(next) if taken > 0 && reaped < self.room() => plan = next,
-                _ => return,
+                _ => return replaced,
             }
         }
     }
@@ -387,6 +431,7 @@ impl Driver {
             }
             Backend::Fake(fake) => fake.due().is_some_and(|due| due <= sim::now()),
             Backend::Epoll(epoll) => epoll.is_ready(),
+            Backend::Denied(denied) => denied.is_ready(),
             Backend::Unopened | Backend::Closed => false,
         }
     }
@@ -401,6 +446,15 @@ impl Driver {
             Errand::Epoll { fd, ready: false } => {
                 if self.word.lie_down(Place::Kernel) == Lain::Down {
                     self.look(fd, timeout, batch);
+                    self.word.stand_up();
+                }
+            }
+            Errand::Denied { fd, ready: true } => {
+                self.look_at_fallback(fd, Some(Duration::ZERO), batch);
+            }
+            Errand::Denied { fd, ready: false } => {
+                if self.word.lie_down(Place::Kernel) == Lain::Down {
+                    self.look_at_fallback(fd, timeout, batch);
                     self.word.stand_up();
                 }
             }
@@ -445,36 +499,51 @@ impl Driver {
     }
 
     fn sleep_in_ring(&self, plan: Plan, timeout: Option<Duration>, batch: &mut Batch) {
-        if plan.ready || plan.full || self.word.lie_down(Place::Kernel) == Lain::Token {
-            self.enter(plan, batch);
-            return;
+        let replaced =
+            if plan.ready || plan.full || self.word.lie_down(Place::Kernel) == Lain::Token {
+                self.enter(Caller::Owner, plan, batch)
+            } else {
+                let waited = wait_in_ring(plan, timeout);
+                self.word.stand_up();
+                let replaced = match waited {
+                    Ok(_) => Replaced::Yes,
+                    Err(errno) => self.refused(Caller::Owner, errno, batch),
+                };
+                let mut state = self.lock();
+                state.reap(self.room(), batch);
+                self.count(&state);
+                replaced
+            };
+        if replaced == Replaced::NotYet {
+            self.sleep_on_bed(Some(timeout.map_or(AGAIN, |timeout| timeout.min(AGAIN))));
         }
-        wait_in_ring(plan, timeout);
-        self.word.stand_up();
-        let mut state = self.lock();
-        state.reap(self.room(), batch);
-        self.count(&state);
     }
 }
 
-fn wait_in_ring(plan: Plan, timeout: Option<Duration>) {
+fn wait_in_ring(plan: Plan, timeout: Option<Duration>) -> Result<usize, i32> {
     let spec = timeout.and_then(sys::timespec);
     let arg = spec.as_ref().map(sys::Arg::with_timeout);
     let flags = GETEVENTS | if arg.is_some() { EXT_ARG } else { 0 };
-    note(sys::enter(plan.fd, plan.submit, 1, flags, arg.as_ref()));
+    note(sys::enter(plan.fd, plan.submit, 1, flags, arg.as_ref()))
 }
 
 /// What an enter may answer without anything being wrong: a signal came, the time is over, or the
 /// kernel wants completions reaped, or memory, before it takes more. What it did not take stays queued.
 /// Returns how many entries it took.
-fn note(result: i32) -> usize {
+///
+/// # Errors
+/// If the entry as such is refused: by a filter that somebody has installed since the ring was opened, mostly.
+fn note(result: i32) -> Result<usize, i32> {
     let benign = [libc::EINTR, libc::ETIME, libc::EBUSY, libc::EAGAIN];
-    debug_assert!(
-        result >= 0 || benign.contains(&-result),
-        "io_uring_enter: {}",
-        io::Error::from_raw_os_error(-result)
-    );
-    usize::try_from(result).unwrap_or(0)
+    match usize::try_from(result) {
+        Ok(count) => Ok(count),
+        Err(_) if benign.contains(&-result) => Ok(0),
+        Err(_) => {
+            let ours = [libc::EFAULT, libc::EBADF];
+            debug_assert!(!ours.contains(&-result), "io_uring_enter: error {result}");
+            Err(-result)
+        }
+    }
 }
 
 impl Wake for Driver {

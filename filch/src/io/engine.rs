@@ -15,6 +15,9 @@
 //!     registered moves to another driver, under the lock of moves; then the driver is ended, which moves
 //!     what is in flight. Who forgets a descriptor meanwhile waits, and finds where it is.
 //!
+//! G6. A driver whose ring is denied after it was opened goes on by itself (V8 of `driver`): its kind here stays, so
+//!     sockets and files go on as they began.
+//!
 //! Not here: threads. What runs where is known by `sched`, which lends two functions (`Hooks`).
 
 use std::fmt;
@@ -27,13 +30,13 @@ use std::task::Waker;
 use super::batch::Batch;
 use super::buffers::Pool;
 use super::cause::Cause;
-use super::driver::{Caller, Cancel, Driver, Kind, Performer, Refused};
+use super::driver::{Caller, Cancel, Driver, Home, Kind, Performer, Refused};
 use super::epoll::SourceKey;
 use super::files::Abilities;
 use super::plain::Drivers;
 use super::readiness::{News, Readiness};
 use super::request::Request;
-use super::slots::{Completion, Dispose, Key, Late, Next, Polled};
+use super::slots::{CANCELED, Completion, Dispose, Key, Late, Next, Polled};
 use super::uring::{Mode, Uring};
 use super::waiters::{WaitId, Waiter};
 use crate::base::process::{FORKED, Process};
@@ -148,13 +151,14 @@ impl Engine {
     pub(crate) fn new(drivers: usize, regular: usize, chain: Vec<Kind>, hooks: Hooks) -> Arc<Self> {
         debug_assert!(regular <= drivers);
         let epoch = sim::now();
-        let drivers = (0..drivers).map(|_| Arc::new(Driver::new(epoch))).collect();
         let (found, opened, turn) = (OnceLock::new(), AtomicBool::new(false), AtomicUsize::new(0));
         let manned = (0..regular).map(|_| AtomicBool::new(false)).collect();
         let moves = RwLock::new(());
         let process = Process::this();
-        Arc::new(Self {
-            drivers,
+        Arc::new_cyclic(|engine| Self {
+            drivers: (0..drivers)
+                .map(|index| Arc::new(Driver::new(epoch, Home { engine: engine.clone(), index })))
+                .collect(),
             regular,
             manned,
             moves,
@@ -300,6 +304,13 @@ impl Engine {
             let error = io::Error::from_raw_os_error(*errno);
             text.push_str(&format!("; {kind} was refused: {error}"));
         }
+        let denied: Vec<i32> = self.drivers.iter().filter_map(|driver| driver.denied()).collect();
+        if let Some(&errno) = denied.first() {
+            let (count, error) = (denied.len(), io::Error::from_raw_os_error(errno));
+            text.push_str(&format!(
+                "; by epoll for {count} of its workers, whose rings may not be entered any more: {error}"
+            ));
+        }
         text
     }
 
@@ -388,7 +399,7 @@ impl Engine {
         };
         let (driver, key) = self.place(start)?;
         if performer == Performer::Call {
-            self.offload(*request, driver, key);
+            self.offload(*request, driver, key, CANCELED);
         }
         Ok(Ticket { driver: driver as u32, key })
     }
@@ -417,7 +428,7 @@ impl Engine {
         match self.place(start) {
             Ok((driver, key)) => {
                 if performer == Performer::Call {
-                    self.offload(*request, driver, key);
+                    self.offload(*request, driver, key, CANCELED);
                 }
                 Ok(())
             }
@@ -425,8 +436,8 @@ impl Engine {
         }
     }
 
-    /// Has a request performed by a call on a thread for that, and completed.
-    fn offload(&self, request: Request, driver: usize, key: Key) {
+    /// Has a request performed by a call on a thread for that, and completed: with `never` if the runtime ends first.
+    pub(crate) fn offload(&self, request: Request, driver: usize, key: Key, never: i32) {
         /// Completes the operation when nobody has it any more.
         struct Calls {
             driver: Arc<Driver>,
@@ -448,8 +459,7 @@ impl Engine {
                 self.driver.complete(self.key, completion);
             }
         }
-        let (driver, result) =
-            (self.drivers[driver].clone(), AtomicU32::new(-libc::ECANCELED as u32));
+        let (driver, result) = (self.drivers[driver].clone(), AtomicU32::new(never as u32));
         let calls = Arc::new(Calls { driver, key, result });
         let on_thread = calls.clone();
         let offloaded = (self.hooks.offload)(Box::new(move || {

@@ -160,7 +160,7 @@ impl FileRequest {
             }
             Self::Open { path, flags, mode } => {
                 // SAFETY: as above.
-                unsafe { sys::open(path, flags, mode) }
+                unsafe { sys::open_unwaiting(path, flags, mode) }
             }
             Self::Sync { fd, extent: SyncExtent::All } => sys::fsync(fd),
             Self::Sync { fd, extent: SyncExtent::Data } => sys::fdatasync(fd),

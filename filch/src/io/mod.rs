@@ -10,6 +10,7 @@
 //! | `uring` | how does a ring perform it? |
 //! | `fake` | how does it go in a simulation? |
 //! | `epoll`, `readiness` | how is it waited for where there is no ring? |
+//! | `fallback` | how is it performed where there is no ring any more? |
 //! | `descriptor` | who keeps a descriptor open? |
 //! | `buffers`, `buf` | whose memory do the bytes go to? |
 //! | `waiting` | what is told first when there is no room for all? |
@@ -46,6 +47,7 @@ mod system {
     pub(crate) mod engine;
     pub(crate) mod epoll;
     pub(crate) mod fake;
+    pub(crate) mod fallback;
     pub(crate) mod files;
     pub(crate) mod op;
     pub(crate) mod request;
@@ -60,7 +62,8 @@ pub use system::buf::{IoBuf, IoBufMut, Slice};
 pub use system::buffers::Chunk;
 #[cfg(not(loom))]
 pub(crate) use system::{
-    batch, buffers, descriptor, driver, engine, epoll, fake, files, op, request, sys, uring,
+    batch, buffers, descriptor, driver, engine, epoll, fake, fallback, files, op, request, sys,
+    uring,
 };
 
 /// The traits of streams, and what can be done with any stream: buffers, lines, halves.

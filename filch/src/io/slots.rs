@@ -29,6 +29,7 @@
 //!
 //! O8. What waits for bytes of a socket can be called back. It is cancelled, and its completion is marked,
 //!     whatever it brings: its future then looks for bytes that came by another way.
+//! O9. What a call performs on another thread is marked: it is never told for the ring's sake.
 //!
 //! Not here: the kernel (`uring`, `epoll`), the lock (`driver`).
 
@@ -88,6 +89,12 @@ impl Completion {
     /// far the kernel had come. What a part of an operation has done is told as a count.
     fn of_ring(self) -> Self {
         if self.result == INTERRUPTED { Self { result: CANCELED, ..self } } else { self }
+    }
+
+    /// Of a send without a copy that a call has made, with one.
+    #[cfg(not(loom))]
+    pub(crate) fn copied(result: i32) -> Self {
+        Self { result, flags: COPIED }
     }
 
     /// Whether a send without a copy was one with a copy.
@@ -204,18 +211,20 @@ struct Entry {
     generation: u32,
     /// The result of what is not over yet (O7).
     first: Option<Completion>,
-    socket: Socket,
+    means: Means,
     life: Life,
 }
 
-/// The socket of an operation, where it is looked for by that.
+/// What is special about how an operation is performed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Socket {
-    Unknown,
-    /// Of a send without a copy: it may have to be reset to end that (O7).
-    SendsUncopied(i32),
-    /// Of what waits for bytes (O8).
+enum Means {
+    Usual,
+    /// A send without a copy, to this socket, which may have to be reset to end it (O7).
+    Uncopied(i32),
+    /// It waits for bytes of this socket (O8).
     Reads(i32),
+    /// A call on another thread (O9).
+    Call,
 }
 
 #[derive(Default)]
@@ -302,40 +311,54 @@ fn keep(slot: &mut Option<Waker>, waker: &Waker, clone: &mut Option<Waker>) -> b
 }
 
 impl Slots {
-    fn add(&mut self, life: Life, times: Times, socket: Socket) -> Key {
+    fn add(&mut self, life: Life, times: Times, means: Means) -> Key {
         let many = if times == Times::Many { MANY } else { 0 };
         let generation = self.next_generation | many;
         self.next_generation = self.next_generation.wrapping_add(2);
-        let index = self.entries.insert(Entry { generation, first: None, socket, life }) as u32;
+        let index = self.entries.insert(Entry { generation, first: None, means, life }) as u32;
         debug_assert!(index < u32::MAX, "the last index is not an operation's");
         Key { index, generation }
     }
 
     /// A new operation, about to be in flight.
     pub(crate) fn insert(&mut self, waker: Waker) -> Key {
-        self.add(Life::waiting(waker), Times::Once, Socket::Unknown)
+        self.add(Life::waiting(waker), Times::Once, Means::Usual)
     }
 
     /// As `insert`, of what waits for bytes of this socket (O8).
     pub(crate) fn insert_read(&mut self, waker: Waker, fd: i32) -> Key {
-        self.add(Life::waiting(waker), Times::Once, Socket::Reads(fd))
+        self.add(Life::waiting(waker), Times::Once, Means::Reads(fd))
     }
 
     /// As `insert`, of a send without a copy, to this socket (O7).
     pub(crate) fn insert_uncopied(&mut self, waker: Waker, fd: i32) -> Key {
-        self.add(Life::waiting(waker), Times::Many, Socket::SendsUncopied(fd))
+        self.add(Life::waiting(waker), Times::Many, Means::Uncopied(fd))
+    }
+
+    /// A call on another thread performs this operation (O9).
+    pub(crate) fn note_call(&mut self, key: Key) {
+        if self.get(key).is_some() {
+            self.entries[key.index as usize].means = Means::Call;
+        }
+    }
+
+    /// Whether a call on another thread performs it (O9).
+    #[cfg(not(loom))]
+    pub(crate) fn is_called(&self, key: Key) -> bool {
+        let entry = self.entries.get(key.index as usize);
+        entry.is_some_and(|at| at.generation == key.generation && at.means == Means::Call)
     }
 
     /// A new operation that nobody waits for, about to be in flight.
     pub(crate) fn insert_orphan(&mut self, late: Box<dyn Late>) -> Key {
-        self.add(Life::Orphan(late), Times::Once, Socket::Unknown)
+        self.add(Life::Orphan(late), Times::Once, Means::Usual)
     }
 
     /// A new stream, about to be in flight, to be stopped at `cap` unread completions.
     pub(crate) fn insert_stream(&mut self, cap: usize) -> Key {
         let stream =
             Stream { queue: VecDeque::new(), waiters: Waiters::new(), cap, course: Course::Armed };
-        self.add(Life::Stream(Box::new(stream)), Times::Many, Socket::Unknown)
+        self.add(Life::Stream(Box::new(stream)), Times::Many, Means::Usual)
     }
 
     fn get(&mut self, key: Key) -> Option<&mut Life> {
@@ -416,7 +439,7 @@ impl Slots {
     pub(crate) fn call_back_all(&mut self, fd: i32) -> Vec<Key> {
         let mut called = Vec::new();
         for (index, entry) in &mut self.entries {
-            if entry.socket == Socket::Reads(fd)
+            if entry.means == Means::Reads(fd)
                 && let Life::Waiting { wish: wish @ Wish::Finish, .. } = &mut entry.life
             {
                 *wish = Wish::ComeBack;
@@ -530,10 +553,11 @@ impl Slots {
 
     /// The sockets of sends without a copy that have a result and wait for the notice (O7).
     pub(crate) fn unnoticed(&self) -> impl Iterator<Item = i32> {
-        self.entries.iter().filter_map(|(_, entry)| match (entry.first, entry.socket) {
-            (Some(_), Socket::SendsUncopied(fd)) => Some(fd),
+        let waits = |entry: &Entry| match (entry.first, entry.means) {
+            (Some(_), Means::Uncopied(fd)) => Some(fd),
             _ => None,
-        })
+        };
+        self.entries.iter().filter_map(move |(_, entry)| waits(entry))
     }
 
     /// Puts the two completions of a send without a copy together (O7); nothing if one is missing.

@@ -286,6 +286,24 @@ pub(crate) unsafe fn open(path: *const libc::c_char, flags: i32, mode: u32) -> i
     small(unsafe { libc::open(path, flags | libc::O_CLOEXEC, mode) })
 }
 
+/// As `open`, and as a ring does it: a pipe does not wait for its other side.
+///
+/// # Safety
+/// As for `open`.
+pub(crate) unsafe fn open_unwaiting(path: *const libc::c_char, flags: i32, mode: u32) -> i32 {
+    // SAFETY: by the caller's promise.
+    let fd = unsafe { open(path, flags | libc::O_NONBLOCK, mode) };
+    if fd == -libc::EAGAIN && flags & libc::O_NONBLOCK == 0 {
+        // Somebody has a lease on it, and is to give that up first.
+        // SAFETY: by the caller's promise.
+        return unsafe { open(path, flags, mode) };
+    }
+    if fd >= 0 && flags & libc::O_NONBLOCK == 0 {
+        set_status_flags(fd, status_flags(fd) & !libc::O_NONBLOCK);
+    }
+    fd
+}
+
 pub(crate) fn fsync(fd: RawFd) -> i32 {
     // SAFETY: no memory is involved.
     small(unsafe { libc::fsync(fd) })

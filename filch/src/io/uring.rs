@@ -13,7 +13,12 @@
 //! U5. All completions are taken off the queue at once, and told as far as there is room: those of one
 //!     operation in order, others as `waiting` has it.
 //!
-//! U6. A cancel finds nothing also while its operation is between two places in the kernel: it was ready, and has not
+//! U6. A ring that may not be entered any more still completes what it was given, as far as shared memory
+//!     tells: task work runs when the thread that submitted enters the kernel for any reason. It is given
+//!     nothing more, and asked to cancel by `io_uring_register`, if that is allowed.
+//! U7. Closing a ring that has something in flight is not the end of that: the kernel ends it later. Then it lets go of
+//!     the pipe that is registered with the ring, whose other end tells (`Closing`).
+//! U8. A cancel finds nothing also while its operation is between two places in the kernel: it was ready, and has not
 //!     run yet. So a cancel that has found nothing is made again, as long as its operation is in flight.
 //!
 //! Modes: COOP_TASKRUN with TASKRUN_FLAG, or plain. Never SINGLE_ISSUER or DEFER_TASKRUN: with
@@ -22,11 +27,11 @@
 //! Not here: the lock, the entry into the kernel (`driver`), what a completion means (`slots`).
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, PipeReader};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use io_uring::types::{CancelBuilder, Fd};
+use io_uring::types::{CancelBuilder, Fd, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 
 use super::buffers::Pool;
@@ -46,6 +51,14 @@ const COMPLETIONS: u32 = 2048;
 /// that beside the mark.
 const WAKE: u64 = u64::MAX;
 const CANCEL: u64 = 1 << 31;
+/// The first entry that is not given to the kernel any more (U6).
+const CUT: u64 = u64::MAX - 2;
+
+/// Where `mmap` shows the entries of a ring (`IORING_OFF_SQES`), and what each is.
+const ENTRIES_AT: libc::off_t = 0x1000_0000;
+const ENTRY: usize = size_of::<squeue::Entry>();
+/// The offset of `user_data` in an entry.
+const USER_DATA: usize = 32;
 
 /// How a ring runs its completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,10 +78,29 @@ pub(crate) struct Uring {
     flying: usize,
     /// Completions that were not told yet (U5).
     untold: Untold<(Key, Completion)>,
-    /// What was not found when it was to be cancelled (U6).
+    /// What was not found when it was to be cancelled (U8).
     missed: Vec<Key>,
     /// Made when somebody first receives chunks.
     pool: Option<Arc<Pool>>,
+    /// U7. `None` if the system had no descriptors for it.
+    end: Option<PipeReader>,
+}
+
+/// A ring that was closed with operations in flight (U7).
+pub(crate) struct Closing {
+    /// It has an end when the kernel has let go of the ring and all that was in flight.
+    pub(crate) end: Option<PipeReader>,
+    /// The kernel may write there until then.
+    #[expect(dead_code, reason = "held, not used")]
+    pool: Option<Arc<Pool>>,
+}
+
+/// What was queued, and never given to the kernel.
+#[derive(Debug, Default)]
+pub(crate) struct Unsubmitted {
+    pub(crate) operations: Vec<Key>,
+    /// Whether the kernel has not heard of some cancel.
+    pub(crate) cancels: bool,
 }
 
 /// What an enter is needed for.
@@ -89,8 +121,12 @@ impl Uring {
     pub(crate) fn open(mode: Mode, eventfd: Arc<OwnedFd>) -> io::Result<Self> {
         let ring = Self::set_up(mode, SUBMISSIONS, COMPLETIONS)?;
         let (backlog, untold) = (VecDeque::new(), Untold::new());
-        let missed = Vec::new();
-        let mut uring = Self { ring, eventfd, backlog, flying: 0, untold, missed, pool: None };
+        // What is registered may be missing: it is needed only when the ring is denied later (U7).
+        let end = io::pipe().ok().and_then(|(end, canary)| {
+            ring.submitter().register_files(&[canary.as_raw_fd()]).ok().map(|()| end)
+        });
+        let mut uring =
+            Self { ring, eventfd, backlog, flying: 0, untold, missed: Vec::new(), pool: None, end };
         uring.arm_wake();
         Ok(uring)
     }
@@ -149,7 +185,7 @@ impl Uring {
         self.push(opcode::AsyncCancel2::new(which).build().user_data(data | CANCEL));
     }
 
-    /// Takes one of those that were to be cancelled and not found (U6).
+    /// Takes one of those that were to be cancelled and not found (U8).
     pub(crate) fn take_missed(&mut self) -> Option<Key> {
         self.missed.pop()
     }
@@ -234,19 +270,113 @@ impl Uring {
         self.flying <= 1 && self.untold.is_empty()
     }
 
+    pub(crate) fn fd(&self) -> RawFd {
+        self.ring.as_raw_fd()
+    }
+
+    /// Takes out what the kernel was not given and will not be (U6). Nobody is in the kernel with the ring.
+    ///
+    /// # Errors
+    /// If the system does not show the entries. Nothing has happened then.
+    pub(crate) fn take_unsubmitted(&mut self) -> io::Result<Unsubmitted> {
+        let queued = self.ring.submission().len();
+        let queued = if queued == 0 { Vec::new() } else { self.read_queue(queued)? };
+        let mut taken = Unsubmitted::default();
+        let backlog = std::mem::take(&mut self.backlog);
+        for data in queued.into_iter().chain(backlog.iter().map(squeue::Entry::get_user_data)) {
+            // U4: the poll of the eventfd counts on, as if it were in flight.
+            match data {
+                WAKE => continue,
+                data if data & CANCEL != 0 => taken.cancels = true,
+                data => taken.operations.push(Key::from_user_data(data)),
+            }
+            self.flying -= 1;
+        }
+        Ok(taken)
+    }
+
+    /// The marks of the last `count` entries of the queue. The crate shows entries only on their way in, so they are
+    /// mapped once more, and a mark behind the last tells where it is.
+    fn read_queue(&mut self, count: usize) -> io::Result<Vec<u64>> {
+        let places = self.ring.params().sq_entries() as usize;
+        let len = places * ENTRY;
+        let (read, shared, none) = (libc::PROT_READ, libc::MAP_SHARED, std::ptr::null_mut());
+        // SAFETY: a new mapping, of the ring's entries.
+        let mapped = unsafe { libc::mmap(none, len, read, shared, self.fd(), ENTRIES_AT) };
+        if mapped == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let cut = opcode::Nop::new().build().user_data(CUT);
+        // SAFETY: it points to nothing.
+        let fits = unsafe { self.ring.submission().push(&cut) }.is_ok();
+        let mark = |place: usize| {
+            // SAFETY: within the mapping, and aligned.
+            let at = unsafe { mapped.cast::<u8>().add(place % places * ENTRY + USER_DATA) };
+            // SAFETY: the kernel and others only read it now.
+            unsafe { at.cast::<u64>().read_volatile() }
+        };
+        // A full queue has room for no mark, and nothing but what is wanted.
+        let end = if fits { (0..places).find(|&place| mark(place) == CUT) } else { Some(0) };
+        let end = end.expect("just pushed") + places;
+        let marks = (end - count..end).map(mark).collect();
+        // SAFETY: mapped above, and nothing refers to it.
+        unsafe { libc::munmap(mapped, len) };
+        Ok(marks)
+    }
+
+    /// Asks to cancel all that is in flight, without an entry; whether the kernel takes that (U6). It does not wait.
+    pub(crate) fn cancel_by_register(&self) -> bool {
+        let at_once = Timespec::new().nsec(1);
+        let asked = self.ring.submitter().register_sync_cancel(Some(at_once), CancelBuilder::any());
+        match asked {
+            Ok(()) => true,
+            // Nothing was there, or some of it takes longer.
+            Err(error) => [libc::ENOENT, libc::ETIME, libc::EALREADY, libc::EINTR]
+                .contains(&error.raw_os_error().unwrap_or(0)),
+        }
+    }
+
+    /// Whether the kernel keeps completions that it shows only to those who enter.
+    pub(crate) fn keeps_completions(&mut self) -> bool {
+        self.ring.submission().cq_overflow()
+    }
+
+    /// Whether the end of a ring that is closed early will be known (U7).
+    pub(crate) fn tells_its_end(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// Closes the ring with what is in flight (U7).
+    pub(crate) fn close_early(self) -> Closing {
+        let Self { ring, pool, end, .. } = self;
+        drop(ring);
+        Closing { end, pool }
+    }
+
     /// How many entries have no last completion yet (U4).
     #[cfg(all(test, not(loom)))]
     pub(crate) fn flying(&self) -> usize {
         self.flying
     }
 
-    /// The buffers that chunks are received into.
-    pub(crate) fn pool(&mut self) -> io::Result<&Arc<Pool>> {
+    /// The buffers that chunks are received into. None if the system denies that, which may be the first that is heard
+    /// of a denied ring: a receive finds no buffers then.
+    pub(crate) fn pool(&mut self) -> io::Result<Option<&Arc<Pool>>> {
         if self.pool.is_none() {
-            self.pool = Some(Pool::register(&self.ring)?);
+            match Pool::register(&self.ring) {
+                Ok(pool) => self.pool = Some(pool),
+                Err(error) if denial(&error).is_some() => {}
+                Err(error) => return Err(error),
+            }
         }
-        Ok(self.pool.as_ref().expect("just made"))
+        Ok(self.pool.as_ref())
     }
+}
+
+/// The error number by which the system forbids a call, if it does.
+pub(crate) fn denial(error: &io::Error) -> Option<i32> {
+    let errno = error.raw_os_error()?;
+    [libc::EPERM, libc::ENOSYS, libc::EACCES].contains(&errno).then_some(errno)
 }
 
 /// A request as the ring takes it.

@@ -19,7 +19,7 @@ use super::backoff::{Backoff, Pause};
 use super::socket::Socket;
 use super::tcp::TcpStream;
 use crate::base::shim::Mutex;
-use crate::io::cause::error_of;
+use crate::io::cause::{error_of, is_lost};
 use crate::io::descriptor::Descriptor;
 use crate::io::engine::Ticket;
 use crate::io::readiness::Direction;
@@ -62,6 +62,8 @@ impl Acceptor {
                 CANCELED if !self.socket.descriptor.tells_readiness() => {}
                 // A2.
                 error if error == -libc::ECONNABORTED || error == -libc::EINTR => {}
+                // So is one that was lost with its ring, if any was.
+                error if is_lost(error) => {}
                 error => return Poll::Ready(Err(error_of(error))),
             }
         }

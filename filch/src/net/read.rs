@@ -36,6 +36,7 @@ use std::task::{Poll, ready};
 
 use crate::base::shim::{AtomicBool, Mutex, MutexGuard, Ordering};
 use crate::io::buffers::Pool;
+use crate::io::cause::{error_of, is_lost};
 use crate::io::descriptor::Descriptor;
 use crate::io::engine::Ticket;
 use crate::io::plain::{Drivers, Plain, Standing};
@@ -276,8 +277,7 @@ impl ReadSide {
             }
             if let Some(errno) = state.failed.take() {
                 self.note(&state);
-                let error = io::Error::from_raw_os_error(errno);
-                return Poll::Ready(Found::Bytes(Err(error)));
+                return Poll::Ready(Found::Bytes(Err(error_of(-errno))));
             }
             let Some(stream) = &state.stream else {
                 let Some(brings) = starts else { return Poll::Ready(Found::Nothing) };
@@ -308,8 +308,13 @@ impl ReadSide {
                         drop(chunk);
                         return Poll::Ready(Found::Bytes(Ok(taken)));
                     }
-                    (error, _) if error < 0 && error != -libc::ENOBUFS => {
-                        let error = io::Error::from_raw_os_error(-error);
+                    // Of a stream without buffers only news was lost with the ring.
+                    (error, pool)
+                        if error < 0
+                            && error != -libc::ENOBUFS
+                            && (pool.is_some() || !is_lost(error)) =>
+                    {
+                        let error = error_of(error);
                         return Poll::Ready(Found::Bytes(Err(error)));
                     }
                     // R5. What has told that was the last of it.
@@ -492,7 +497,7 @@ impl ReadSide {
         let started = unsafe { engine.start_stream(&request, CAP) };
         let mut drivers = Drivers::default();
         let result = started.map(|(ticket, pool)| {
-            debug_assert_eq!(pool.is_some(), brings == Brings::Chunks);
+            debug_assert!(pool.is_none() || brings == Brings::Chunks);
             state.stream = Some(Stream { ticket, pool });
             drivers = std::mem::take(&mut state.drivers);
         });

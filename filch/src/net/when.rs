@@ -20,6 +20,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::io::cause::is_lost;
 use crate::io::descriptor::Descriptor;
 use crate::io::engine::Ticket;
 use crate::io::op::{Op, Operation};
@@ -69,7 +70,13 @@ unsafe impl Operation for Wait {
     }
 
     fn finish(self, completion: Completion) -> Self::Output {
-        (self, completion)
+        // A wait that was lost with its ring is one that has ended too early.
+        let told = if is_lost(completion.result) {
+            Completion { result: 0, flags: 0 }
+        } else {
+            completion
+        };
+        (self, told)
     }
 
     fn into_late(self) -> Box<dyn Late> {

@@ -15,15 +15,21 @@ use crate::on_each_backend;
 /// Says which error number a child denies with, or how many descriptors it has left.
 const NUMBER: &str = "FILCH_TEST_NUMBER";
 
-fn number() -> u32 {
+pub fn number() -> u32 {
     std::env::var(NUMBER).unwrap().parse().unwrap()
 }
 
 /// Runs one test of this binary in another process; what it says.
 fn child(test: &str, number: u32) -> String {
+    child_with(&format!("denied::{test}"), number, &[])
+}
+
+/// As `child`, of any file, and with more variables.
+pub fn child_with(test: &str, number: u32, variables: &[(&str, &str)]) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", &format!("denied::{test}"), "--ignored", "--nocapture"])
+        .args(["--exact", test, "--ignored", "--nocapture"])
         .env(NUMBER, number.to_string())
+        .envs(variables.iter().copied())
         .output()
         .unwrap();
     let (out, err) =
@@ -31,8 +37,16 @@ fn child(test: &str, number: u32) -> String {
     format!("{out}{err}")
 }
 
-/// Has a system call fail with an error number, in this thread and those that it starts.
-fn deny(call: libc::c_long, errno: u32) {
+/// Whose calls fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Threads {
+    /// Of this thread, and of those that it starts.
+    This,
+    All,
+}
+
+/// Has a system call fail with an error number.
+pub fn deny(call: libc::c_long, errno: u32, threads: Threads) {
     let code =
         |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter { code: code as u16, jt, jf, k };
     let mut program = [
@@ -45,13 +59,16 @@ fn deny(call: libc::c_long, errno: u32) {
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // SAFETY: no memory is involved.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
-    let mode = libc::SECCOMP_MODE_FILTER;
+    let (mode, flags) = match threads {
+        Threads::This => (libc::SECCOMP_SET_MODE_FILTER, 0),
+        Threads::All => (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_TSYNC),
+    };
     // SAFETY: the program lives during the call.
-    assert_eq!(unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const filter) }, 0);
+    assert_eq!(unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, &raw const filter) }, 0);
 }
 
 /// Connects, sends, reads a file.
-async fn use_everything() -> std::io::Result<()> {
+pub async fn use_everything() -> std::io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     let client = filch::spawn(async move { TcpStream::connect(address).await });
@@ -66,7 +83,7 @@ async fn use_everything() -> std::io::Result<()> {
 #[test]
 #[ignore = "run by the test below, in a process of its own"]
 fn ring_that_may_not_be_entered() {
-    deny(libc::SYS_io_uring_enter, number());
+    deny(libc::SYS_io_uring_enter, number(), Threads::This);
     let runtime = Runtime::builder().workers(2).io_backend(IoBackend::Auto).build().unwrap();
     runtime.block_on(runtime.spawn(use_everything())).unwrap();
     println!("worked: {}", runtime.describe());

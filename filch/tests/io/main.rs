@@ -5,6 +5,7 @@ mod cancel;
 mod copies;
 mod datagrams;
 mod denied;
+mod denied_late;
 mod edges;
 mod ends;
 mod faults;

@@ -14,6 +14,7 @@ use super::{Extent, Ready, Spot, poll_watched};
 use crate::base::shim::Mutex;
 use crate::fs::area::{Area, ReadOne, Way, WriteOne};
 use crate::fs::handle::{Handle, Position, Turn, Units};
+use crate::io::cause::Cause;
 use crate::io::files::HERE;
 use crate::io::readiness::Direction;
 use crate::io::request::Request;
@@ -179,6 +180,8 @@ impl<A: Area> Leftover<A> {
             // The thread that had submitted it ended; or the runtime did, and refuses it next.
             Err(_) if completion.result == CANCELED && self.handle.moves() => Onward::Again,
             Err(_) if completion.result == CANCELED => Onward::Here,
+            // A call that no thread has made, in place of a ring that was denied.
+            Err(_) if completion.result == Cause::Ended.code() => Onward::Here,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Onward::Again,
             Err(error) => Onward::Ended(Err(error)),
         }

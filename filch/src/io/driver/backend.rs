@@ -6,6 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::Performer;
+use super::denied::Denied;
 use crate::io::batch::Batch;
 use crate::io::buffers::Pool;
 use crate::io::epoll::Epoll;
@@ -20,6 +21,8 @@ pub(super) enum Backend {
     Uring(Box<Uring>),
     Epoll(Epoll),
     Fake(Fake),
+    /// V8.
+    Denied(Box<Denied>),
     /// V5.
     Closed,
 }
@@ -46,6 +49,7 @@ impl Backend {
         match self {
             Self::Uring(uring) => uring.start(request, key),
             Self::Fake(fake) => fake.start(request, key),
+            Self::Denied(denied) => denied.fallback.start(request, key),
             Self::Epoll(_) => {}
             Self::Unopened | Self::Closed => unreachable!("opened before anything is started"),
         }
@@ -56,14 +60,17 @@ impl Backend {
         match self {
             Self::Uring(uring) => uring.cancel(key),
             Self::Fake(fake) => fake.cancel(key),
+            Self::Denied(denied) => denied.cancel(key),
             Self::Epoll(_) | Self::Unopened | Self::Closed => {}
         }
     }
 
-    pub(super) fn pool(&mut self) -> io::Result<&Arc<Pool>> {
+    /// The buffers that chunks are received into; none if there is nobody who picks from them.
+    pub(super) fn pool(&mut self) -> io::Result<Option<&Arc<Pool>>> {
         match self {
             Self::Uring(uring) => uring.pool(),
-            Self::Fake(fake) => Ok(fake.pool()),
+            Self::Fake(fake) => Ok(Some(fake.pool())),
+            Self::Denied(_) => Ok(None),
             Self::Epoll(_) | Self::Unopened | Self::Closed => {
                 unreachable!("a driver that tells readiness has no streams")
             }
@@ -74,13 +81,25 @@ impl Backend {
 impl State {
     /// Hands a request over, unless a call performs it.
     pub(super) fn hand_over(&mut self, request: &Request, performer: Performer, key: Key) {
-        if performer == Performer::Ring {
-            self.backend.start(request, key);
+        match performer {
+            Performer::Ring => self.backend.start(request, key),
+            Performer::Call => self.slots.note_call(key),
         }
     }
 
     pub(super) fn cancel(&mut self, key: Key) {
-        self.backend.cancel(key);
+        // A request that is performed by a call runs on.
+        if !self.slots.is_called(key) {
+            self.backend.cancel(key);
+        }
+    }
+
+    /// Cancels what was called back (O8 of `slots`). A denied ring is not closed for that.
+    pub(super) fn call_back(&mut self, key: Key) {
+        match &mut self.backend {
+            Backend::Denied(denied) => denied.call_back(key),
+            _ => self.cancel(key),
+        }
     }
 
     pub(super) fn reap(&mut self, most: usize, batch: &mut Batch) -> usize {
@@ -96,11 +115,12 @@ impl State {
         let reaped = match backend {
             Backend::Uring(uring) => uring.reap(most, tell),
             Backend::Fake(fake) => fake.reap(most, tell),
+            Backend::Denied(denied) => denied.reap(most, tell),
             Backend::Epoll(_) | Backend::Unopened | Backend::Closed => 0,
         };
         stops.into_iter().for_each(|key| backend.cancel(key));
         if let Backend::Uring(uring) = backend {
-            // U6 of `uring`.
+            // U8 of `uring`.
             while let Some(key) = uring.take_missed() {
                 if slots.is_in_flight(key) {
                     again.push(key);
@@ -109,6 +129,14 @@ impl State {
             again.into_iter().for_each(|key| uring.cancel(key));
         }
         reaped
+    }
+
+    /// Hands out what threads that may block are to perform (L3 of `fallback`).
+    pub(super) fn take_calls(&mut self) -> Vec<(Key, Request)> {
+        let Backend::Denied(denied) = &mut self.backend else { return Vec::new() };
+        let calls = denied.fallback.take_calls();
+        calls.iter().for_each(|&(key, _)| self.slots.note_call(key));
+        calls
     }
 
     /// Ends what is in flight in a simulation; returns how much that was.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backend::{Backend, Intake, State};
-use super::{BUDGET, Driver, wait_in_ring};
+use super::denied::{AGAIN, Replaced};
+use super::{BUDGET, Caller, Driver, wait_in_ring};
 use crate::base::shim::yield_now;
 use crate::io::batch::Batch;
 use crate::io::readiness::Readiness;
@@ -14,6 +15,9 @@ use crate::io::uring::Plan;
 
 /// How long an end waits for the kernel before it asks to cancel again. Guessed.
 const CANCEL_AGAIN: Duration = Duration::from_millis(10);
+
+/// How often an end tries to open what it needs in place of a denied ring: for a second. Guessed.
+const MOST_TRIES: u32 = 100;
 
 /// How a driver stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,8 +40,17 @@ impl Driver {
         while self.lock().drain(batch) > 0 {
             batch.deliver();
         }
+        let mut tries = 0;
         while let Some(plan) = self.cancel_all(now) {
-            wait_in_ring(plan, Some(CANCEL_AGAIN));
+            if let Err(errno) = wait_in_ring(plan, Some(CANCEL_AGAIN))
+                && self.refused(Caller::Owner, errno, batch) == Replaced::NotYet
+            {
+                tries += 1;
+                if tries == MOST_TRIES {
+                    self.leak_ring();
+                }
+                self.sleep_on_bed(Some(AGAIN));
+            }
             while self.lock().reap(BUDGET, batch) == BUDGET {
                 batch.deliver();
             }
@@ -47,11 +60,12 @@ impl Driver {
                 self.shut(now, batch);
             }
         }
+        now = self.end_denied(now, ending, batch);
         self.close(now);
     }
 
     /// Takes no operation any more.
-    fn shut(&self, ending: Ending, batch: &mut Batch) {
+    pub(super) fn shut(&self, ending: Ending, batch: &mut Batch) {
         let mut state = self.lock();
         if ending == Ending::Close {
             state.slots.set_closing();

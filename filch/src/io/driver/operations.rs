@@ -109,9 +109,7 @@ impl Driver {
     ) -> Result<(Key, Option<Arc<Pool>>), Refused> {
         self.begin(caller, kind, |state| {
             let pool = match request {
-                Request::RecvMany { .. } => {
-                    Some(state.backend.pool().map_err(Refused::Failed)?.clone())
-                }
+                Request::RecvMany { .. } => state.backend.pool().map_err(Refused::Failed)?.cloned(),
                 _ => None,
             };
             let key = state.slots.insert_stream(cap);
@@ -186,7 +184,7 @@ impl Driver {
     pub(crate) fn call_back(&self, caller: Caller, key: Key) {
         let mut state = self.lock();
         if state.slots.call_back(key) {
-            state.cancel(key);
+            state.call_back(key);
             drop(state);
             self.wake_if(caller);
         }
@@ -196,7 +194,7 @@ impl Driver {
     pub(crate) fn call_back_all(&self, caller: Caller, fd: RawFd) {
         let mut state = self.lock();
         let called = state.slots.call_back_all(fd);
-        called.iter().for_each(|&key| state.cancel(key));
+        called.iter().for_each(|&key| state.call_back(key));
         drop(state);
         if !called.is_empty() {
             self.wake_if(caller);

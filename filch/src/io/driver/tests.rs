@@ -50,7 +50,7 @@ impl Ringed {
         }
         let (ready, never) = (sys::eventfd().unwrap(), sys::eventfd().unwrap());
         sys::signal(&ready);
-        let driver = Arc::new(Driver::new(Instant::now()));
+        let driver = Arc::new(Driver::new(Instant::now(), Home::default()));
         Some(Self { driver, told: Arc::default(), ready, never })
     }
 
@@ -176,8 +176,75 @@ fn a_ring_is_not_closed_under_a_visitor() {
     thread::sleep(MOMENT);
     // SAFETY: no memory is involved.
     let open = unsafe { libc::fcntl(plan.fd, libc::F_GETFD) } >= 0;
-    ringed.driver.enter(plan, &mut Batch::new());
+    let _ = ringed.driver.enter(Caller::Owner, plan, &mut Batch::new());
     ringed.driver.leave(Caller::Other);
     closer.join().unwrap();
     assert!(open, "its number may mean something else by now");
+}
+
+/// How many of the operations of a driver have to begin anew.
+fn moving(ringed: &Ringed) -> usize {
+    ringed.told.get()
+}
+
+#[test]
+fn denied_ring_gives_back_what_it_was_never_given() {
+    // Of entries that were submitted before, of those that are queued: few, all that the queue holds, more.
+    for before in [0, 1, 100, 256, 300] {
+        for queued in [1, 50, 255, 256, 600] {
+            let Some(ringed) = Ringed::new() else { return };
+            let mut batch = Batch::new();
+            if before > 0 {
+                ringed.start(&ringed.never, before);
+                for _ in 0..3 {
+                    ringed.driver.visit(Caller::Owner, &mut batch);
+                }
+            }
+            assert_eq!(moving(&ringed), 0);
+            ringed.start(&ringed.never, queued);
+            let replaced = ringed.driver.refused(Caller::Owner, libc::EPERM, &mut batch);
+            assert_eq!(replaced, Replaced::Yes);
+            batch.deliver();
+            assert_eq!(moving(&ringed), queued, "{before} before");
+            assert_eq!(ringed.driver.denied(), Some(libc::EPERM));
+            // The rest is cancelled without an entry, or goes on. A visit tells some of it.
+            for _ in 0..3 {
+                ringed.driver.visit(Caller::Owner, &mut batch);
+            }
+            let cancelled = moving(&ringed) - queued;
+            assert!(cancelled == before || cancelled == 0, "{cancelled} of {before}");
+        }
+    }
+}
+
+#[test]
+fn denied_ring_is_left_to_its_owner_by_others() {
+    let Some(ringed) = Ringed::new() else { return };
+    ringed.start(&ringed.never, 1);
+    let mut batch = Batch::new();
+    assert_eq!(ringed.driver.refused(Caller::Other, libc::EPERM, &mut batch), Replaced::Yes);
+    assert_eq!((moving(&ringed), ringed.driver.denied()), (0, None));
+}
+
+#[test]
+fn fallback_tells_what_is_ready_and_sleeps_on_the_rest() {
+    let Some(ringed) = Ringed::new() else { return };
+    ringed.start(&ringed.never, 1);
+    let mut batch = Batch::new();
+    let replaced = ringed.driver.refused(Caller::Owner, libc::EPERM, &mut batch);
+    assert_eq!(replaced, Replaced::Yes);
+    batch.deliver();
+    ringed.start(&ringed.never, 3);
+    ringed.start(&ringed.ready, 2);
+    ringed.driver.visit(Caller::Owner, &mut batch);
+    assert_eq!(moving(&ringed), 3);
+    // The kernel interrupts one of them when it lets go of the ring.
+    let begin = Instant::now();
+    (0..3).for_each(|_| ringed.driver.park(Some(MOMENT), &mut batch));
+    assert!(begin.elapsed() >= 2 * MOMENT, "it did not sleep");
+    // All three wait for one descriptor.
+    sys::signal(&ringed.never);
+    ringed.driver.park(Some(LONG), &mut batch);
+    ringed.driver.visit(Caller::Owner, &mut batch);
+    assert_eq!(moving(&ringed), 6);
 }
