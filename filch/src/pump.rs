@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
 use crate::error::BuildError;
-use crate::runtime::{Handle, Runtime};
+use crate::runtime::{ENDS_INSIDE, Handle, Runtime};
 use crate::sched::pump::{Main, Pumped};
 use crate::sched::roster::WorkerId;
 use crate::sched::shutdown::{Shutdown, ShutdownReport};
@@ -209,14 +209,26 @@ impl Pump {
     /// assert!(pump.finish(filch::Shutdown::Drain).unfinished.is_empty());
     /// # Ok::<(), filch::BuildError>(())
     /// ```
+    ///
+    /// # Panics
+    /// Inside a `block_on` or another call of the same runtime, which it would wait for. The runtime then goes on without
+    /// its main worker, as if the pump had been forgotten.
+    #[track_caller]
     pub fn finish(mut self, how: Shutdown) -> ShutdownReport {
         self.end(|handle| handle.escalate(how))
     }
 
+    #[track_caller]
     fn end(&mut self, ask: impl FnOnce(&Handle)) -> ShutdownReport {
         let Some(main) = self.main.take() else { return ShutdownReport::default() };
         if main.is_of_parent() {
             std::mem::forget(main);
+            return ShutdownReport::default();
+        }
+        if self.handle.is_inside() {
+            std::mem::forget(main);
+            // A second panic would end the process.
+            assert!(std::thread::panicking(), "{ENDS_INSIDE}");
             return ShutdownReport::default();
         }
         ask(&self.handle);
@@ -225,6 +237,9 @@ impl Pump {
 }
 
 impl Drop for Pump {
+    /// # Panics
+    /// As [`Pump::finish`].
+    #[track_caller]
     fn drop(&mut self) {
         self.end(|handle| handle.request_shutdown(Shutdown::Abort));
     }

@@ -199,11 +199,10 @@ impl Runtime {
 
     #[track_caller]
     fn refuse_from_inside(&mut self) {
-        let inside = context::is_inside(Arc::as_ptr(&self.handle.0).cast());
-        if inside {
+        if self.handle.is_inside() {
             // Not dropped again while this panic unwinds.
             self.state = State::Ended;
-            panic!("a runtime cannot end inside one of its own tasks: it would wait for itself");
+            panic!("{ENDS_INSIDE}");
         }
     }
 }
@@ -253,7 +252,16 @@ impl fmt::Debug for Handle {
     }
 }
 
+/// What whoever ends a runtime there is told.
+pub(crate) const ENDS_INSIDE: &str =
+    "a runtime cannot end inside one of its own tasks: it would wait for itself";
+
 impl Handle {
+    /// Whether the thread is inside of a task or a call of the runtime, whose end waits for that.
+    pub(crate) fn is_inside(&self) -> bool {
+        context::is_inside(Arc::as_ptr(&self.0).cast())
+    }
+
     /// What all threads of the runtime share, for use.
     ///
     /// # Panics

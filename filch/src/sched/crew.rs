@@ -187,6 +187,15 @@ impl Crew {
         !lock(&self.inner).standby.contains(&slot)
     }
 
+    /// A spare that stands by goes on working, summoned or not.
+    pub(crate) fn needs(&self, slot: usize) {
+        let mut inner = lock(&self.inner);
+        let Some(at) = inner.standby.iter().position(|&s| s == slot) else { return };
+        inner.standby.swap_remove(at);
+        inner.active += 1;
+        self.copy(&mut inner);
+    }
+
     /// A spare that stands by goes; false if it was summoned meanwhile.
     #[must_use]
     pub(crate) fn retire(&self, slot: usize) -> bool {

@@ -454,6 +454,12 @@ impl Worker {
             }
             // An event core may have woken tasks meanwhile.
             self.offer_newest();
+            if self.has_private() || self.has_pinned() {
+                // It has spawned some that only this thread can run.
+                lane.crew.needs(self.index());
+                self.join_lane();
+                return true;
+            }
             let goes = shared.clock.now() >= until || self.is_stopped();
             if lane.crew.was_summoned(self.index()) || (goes && !lane.crew.retire(self.index())) {
                 self.join_lane();

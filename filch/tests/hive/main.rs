@@ -5,6 +5,7 @@ mod crews;
 mod edges;
 mod elastic;
 mod guests;
+mod hostile;
 mod kit;
 mod life;
 mod loops;

@@ -283,6 +283,76 @@ on_each_backend! {
         });
     }
 
+    fn a_straggler_that_writes_after_the_deadline_loses_nothing(on) {
+        let dir = Scratch::new();
+        for flushes in [false, true] {
+            let path = dir.path(if flushes { "a" } else { "b" });
+            let (runtime, lost) = listening(on);
+            let mut file = runtime.block_on(File::create(&path)).unwrap();
+            let (begun, begins) = mpsc::channel();
+            let (let_go, until) = mpsc::channel::<()>();
+            let writes = runtime.spawn_blocking(move || {
+                begun.send(()).unwrap();
+                until.recv().unwrap_err();
+                filch::block_on(async {
+                    AsyncWriteExt::write_all(&mut file, bytes()).await.unwrap();
+                    if flushes {
+                        AsyncWriteExt::flush(&mut file).await.unwrap();
+                    }
+                });
+            });
+            begins.recv().unwrap();
+            let report = runtime.shutdown(Shutdown::AbortFor(std::time::Duration::from_millis(1)));
+            assert_eq!(report.still_running.len(), 1);
+            drop(let_go);
+            writes.wait();
+            assert_eq!(std::fs::read(path).unwrap(), bytes(), "its `block_on` has waited");
+            assert!(lost.try_recv().is_err());
+        }
+    }
+
+    fn a_file_that_outlives_its_runtime_has_what_was_answered_and_takes_no_more(on) {
+        let dir = Scratch::new();
+        let path = dir.path("a");
+        for how in [Shutdown::Abort, Shutdown::Drain] {
+            let (runtime, lost) = listening(on);
+            let mut file = runtime.block_on(File::create(&path)).unwrap();
+            let mut write = || futures_lite::future::block_on(AsyncWriteExt::write_all(&mut file, bytes()));
+            write().unwrap();
+            runtime.shutdown(how);
+            assert_eq!(std::fs::read(&path).unwrap(), bytes());
+            assert!(write().unwrap_err().to_string().contains("has ended"));
+            drop(file);
+            assert_eq!(std::fs::read(&path).unwrap(), bytes());
+            assert!(lost.try_recv().is_err());
+        }
+    }
+
+    fn an_error_waits_for_who_is_to_hear_it_whatever_comes_before(on) {
+        let (runtime, lost) = listening(on);
+        runtime.block_on(async {
+            for between in 0..5 {
+                let mut file = OpenOptions::new().read(true).write(true).open("/dev/full").await.unwrap();
+                AsyncWriteExt::write_all(&mut file, b"lost").await.unwrap();
+                match between {
+                    0 => drop(file.metadata().await.unwrap()),
+                    1 => drop(file.read_at(vec![0; 1], 0).await.0.unwrap()),
+                    2 => drop(file.seek(std::io::SeekFrom::Start(0)).await.unwrap()),
+                    3 => drop(file.write_at(Vec::new(), 0).await.0.unwrap()),
+                    _ => {
+                        let other = file.try_clone().await.unwrap();
+                        drop(std::mem::replace(&mut file, other));
+                    }
+                }
+                let told = AsyncWriteExt::flush(&mut file).await.unwrap_err();
+                assert_eq!(told.kind(), std::io::ErrorKind::StorageFull, "{between}");
+                AsyncWriteExt::close(&mut file).await.unwrap();
+            }
+        });
+        drop(runtime);
+        assert!(lost.try_recv().is_err(), "told once");
+    }
+
     fn all_buffers_of_a_vectored_write_are_written(on) {
         let dir = Scratch::new();
         let path = dir.path("a");

@@ -18,6 +18,7 @@ mod group_body;
 mod groups;
 mod handle;
 mod hostage;
+mod hostile;
 mod idle_cpu;
 mod jobs;
 mod kept;
