@@ -317,14 +317,14 @@ pub(crate) fn join(kind: Join, input: TokenStream) -> TokenStream {
     };
     let count = futures.len();
     if count == 0 {
-        let value = match kind {
-            Join::All => quote! { () },
-            Join::Try => quote! { ::std::result::Result::Ok(()) },
+        let ready = quote! { ::filch::sync::__private::proceed().await };
+        return match kind {
+            Join::All => ready,
+            Join::Try => quote! {{
+                #ready;
+                ::std::result::Result::Ok(())
+            }},
         };
-        return quote! {{
-            ::filch::sync::__private::proceed().await;
-            #value
-        }};
     }
     let (names, outputs) = (numbered("future", count), numbered("output", count));
     let (value, first) = (local("value"), local("first"));
