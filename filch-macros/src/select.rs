@@ -196,10 +196,9 @@ fn pin(name: &Ident, future: &Expr, enabled: Option<&Ident>) -> TokenStream {
 fn expand_select(select: &Select) -> TokenStream {
     let count = select.branches.len();
     if let (0, Some(otherwise)) = (count, &select.otherwise) {
-        return quote! {{
-            ::filch::sync::__private::proceed().await;
-            #otherwise
-        }};
+        return quote! {
+            match ::filch::sync::__private::proceed().await { () => #otherwise }
+        };
     }
     let (futures, value, selected) = (numbered("future", count), local("value"), local("selected"));
     let outcome = format_ident!("__FilchSelected");
@@ -317,14 +316,11 @@ pub(crate) fn join(kind: Join, input: TokenStream) -> TokenStream {
     };
     let count = futures.len();
     if count == 0 {
-        let value = match kind {
-            Join::All => quote! { () },
-            Join::Try => quote! { ::std::result::Result::Ok(()) },
+        let proceed = quote! { ::filch::sync::__private::proceed().await };
+        return match kind {
+            Join::All => proceed,
+            Join::Try => quote! { ::std::result::Result::Ok(#proceed) },
         };
-        return quote! {{
-            ::filch::sync::__private::proceed().await;
-            #value
-        }};
     }
     let (names, outputs) = (numbered("future", count), numbered("output", count));
     let (value, first) = (local("value"), local("first"));
