@@ -196,10 +196,9 @@ fn pin(name: &Ident, future: &Expr, enabled: Option<&Ident>) -> TokenStream {
 fn expand_select(select: &Select) -> TokenStream {
     let count = select.branches.len();
     if let (0, Some(otherwise)) = (count, &select.otherwise) {
-        return quote! {{
-            ::filch::sync::__private::proceed().await;
-            #otherwise
-        }};
+        return quote! {
+            match ::filch::sync::__private::proceed().await { () => #otherwise }
+        };
     }
     let (futures, value, selected) = (numbered("future", count), local("value"), local("selected"));
     let outcome = format_ident!("__FilchSelected");
@@ -317,13 +316,10 @@ pub(crate) fn join(kind: Join, input: TokenStream) -> TokenStream {
     };
     let count = futures.len();
     if count == 0 {
-        let ready = quote! { ::filch::sync::__private::proceed().await };
+        let proceed = quote! { ::filch::sync::__private::proceed().await };
         return match kind {
-            Join::All => ready,
-            Join::Try => quote! {{
-                #ready;
-                ::std::result::Result::Ok(())
-            }},
+            Join::All => proceed,
+            Join::Try => quote! { ::std::result::Result::Ok(#proceed) },
         };
     }
     let (names, outputs) = (numbered("future", count), numbered("output", count));

@@ -592,7 +592,7 @@ fn graphs_run_anew_in_the_child() {
     let quick = Arc::new(quick);
     let run = || {
         let graph = graph.clone();
-        runtime.spawn(async move { graph.run_async() }).wait()
+        runtime.spawn_fn(move || graph.run_async()).wait()
     };
     let (mut polled, dropped) = (run(), run());
     begun.recv().unwrap();
