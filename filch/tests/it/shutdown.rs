@@ -1,7 +1,6 @@
 //! The end of a runtime: drained, aborted or both, it leaves no thread and no body behind.
 
 use std::future::{pending, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Poll, Waker};
@@ -12,6 +11,7 @@ use filch::testkit::{Clock, ManualClock};
 use filch::{Builder, Priority, Runtime, Shutdown, ShutdownReport, TaskState};
 
 use crate::kit::{Gate, assert_no_thread_named, eventually, receive, threads_named};
+use crate::support::panic_of;
 
 fn runtime(name: &str) -> Runtime {
     Builder::new().workers(2).thread_name(name).build().unwrap()
@@ -270,12 +270,6 @@ fn age_of_a_task_does_not_include_the_idle_time_before_its_birth() {
         let task = runtime.tasks().into_iter().find(|task| task.id == idler.id()).unwrap();
         assert_eq!(task.age, Duration::from_secs(7), "from inside: {from_inside}");
     }
-}
-
-/// The text of the panic that `f` ends in.
-fn panic_of(f: impl FnOnce()) -> String {
-    let payload = catch_unwind(AssertUnwindSafe(f)).expect_err("it must panic");
-    payload.downcast_ref::<&str>().map(|text| text.to_string()).unwrap_or_default()
 }
 
 /// Runs `f` with a runtime and a handle of it, on a thread of its own; the text of its panic.
