@@ -206,7 +206,13 @@ impl Shared {
         self.leave_open();
         self.advance(Phase::Aborting);
         let idle = slots.filter(|&slot| lock(&self.slots[slot].core).is_some());
-        let workers: Vec<_> = idle.map(|slot| Worker::new(self.clone(), slot)).collect();
+        let occupy = |slot| {
+            let worker = Worker::new(self.clone(), slot);
+            // What is dropped in its name may wait (B3 of `blocking`).
+            worker.lane().crew.enlist();
+            worker
+        };
+        let workers: Vec<_> = idle.map(occupy).collect();
         let serve = || {
             for worker in &workers {
                 worker.enter(|| while worker.serve() == Served::Something {});
@@ -222,6 +228,9 @@ impl Shared {
                 Waited::Escalated(stricter) => limits.tighten(stricter),
                 Waited::TimeIsUp if limits.are_over() => {
                     let report = self.report_what_is_left();
+                    if report.ending() == Ending::Over {
+                        break;
+                    }
                     self.leave_to_sentry();
                     while !workers.iter().all(Worker::may_leave) {
                         serve();
@@ -261,9 +270,6 @@ impl Shared {
     /// F2.
     pub(super) fn leave_main(self: &Arc<Self>, worker: Worker) {
         let info = worker.slot().info;
-        if !worker.is_stopped() {
-            worker.lane().crew.dismiss();
-        }
         // Where it takes the slot over, a successor is another thread with a begin and an end of its own.
         let successor = self.vacate(worker);
         self.tell_stop(info);
@@ -285,6 +291,7 @@ impl Shared {
         let goes_on = !worker.is_stopped();
         if goes_on {
             worker.hand_over();
+            worker.lane().crew.dismiss();
         }
         worker.end_driver();
         worker.leave();
@@ -303,6 +310,8 @@ impl Shared {
         self.life.request(how);
         self.leave_open();
         if self.root.is_finished() {
+            // Nobody will run it, and there is nothing to wait for.
+            self.pool.serve();
             return self.end_threads(self.end_tasks(how));
         }
         let kept = self.tasks();
@@ -317,6 +326,7 @@ impl Shared {
 impl Worker {
     /// The loop of a main worker, until the runtime has stopped, or goes on without it (F2).
     pub(super) fn serve_to_the_end(&self) {
+        self.leaves_early.set(true);
         while self.step() == Flow::Continue && !self.may_be_left_behind() {}
     }
 

@@ -78,6 +78,8 @@ impl Worker {
             || self.has_newest()
             || self.lane().has_ready(&shared.slots)
             || shared.phase() == Phase::Stopped
+            // Not only where the loop looks: its core may have taken the wake as an event of its own.
+            || (self.leaves_early.get() && self.may_be_left_behind())
     }
 
     /// Takes over the standing that the idle set gave us.

@@ -123,6 +123,8 @@ pub(crate) struct Worker {
     pub(super) departure: Cell<Departure>,
     /// How long it stays (`grow`).
     pub(super) term: Term,
+    /// Whether the thread goes when the end goes on without it (F2 of `life`).
+    pub(super) leaves_early: Cell<bool>,
     /// When a pump's call should end (`pump`), or in a forked child, that there is no next step (`forked`).
     pub(super) frame_end: Cell<Option<Instant>>,
 }
@@ -178,6 +180,7 @@ impl Worker {
             asked: RefCell::new(None),
             departure: Cell::new(Departure::Stays),
             term: if victim < lane.seats { shared.roster.term(index) } else { Term::Open },
+            leaves_early: Cell::new(false),
             frame_end: Cell::new(None),
             shared,
             index,

@@ -1,13 +1,15 @@
 //! Threads that cannot start: who says so, and who does not wait for them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use crate::base::parker::Parker;
 use crate::base::thread::refused::refuse;
 use crate::error::BuildError;
 use crate::sched::core::{EventCore, ParkCore};
+use crate::sched::shared::Phase;
 use crate::sched::shutdown::Shutdown;
 use crate::{Builder, IoBackend, Role};
 
@@ -227,6 +229,110 @@ fn a_run_whose_threads_cannot_start_returns_at_the_deadline_that_it_gets_meanwhi
     let pool = Arc::downgrade(&handle.arc().pool);
     drop(handle);
     eventually("the rest goes by itself", || pool.strong_count() == 0);
+}
+
+/// Waits for a closure when it is dropped.
+struct WaitsInDrop(Option<crate::JoinHandle<()>>);
+
+impl Drop for WaitsInDrop {
+    fn drop(&mut self) {
+        self.0.take().unwrap().wait();
+    }
+}
+
+#[test]
+fn a_task_may_wait_in_its_drop_where_threads_cannot_start() {
+    let panics = Arc::new(AtomicUsize::new(0));
+    let count = panics.clone();
+    let refused = refuse("tn9-cpu", || ());
+    let hive = Builder::new()
+        .io_workers(1)
+        .compute_workers(1)
+        .thread_name("tn9")
+        .on_panic(move |_| _ = count.fetch_add(1, Ordering::SeqCst))
+        .hive()
+        .unwrap();
+    let (started, starts) = mpsc::channel();
+    let closure = hive.spawn_blocking(move || {
+        started.send(()).unwrap();
+        std::thread::sleep(50 * MS);
+    });
+    starts.recv_timeout(PATIENCE).unwrap();
+    let waits = WaitsInDrop(Some(closure));
+    drop(hive.spawn_fn(move || drop(waits)));
+    let report = bounded(move || hive.shutdown(Shutdown::Abort));
+    assert!(!report.in_background, "{report}");
+    assert_eq!(panics.load(Ordering::SeqCst), 0, "nobody panicked");
+    drop(refused);
+}
+
+#[test]
+fn an_unrun_hive_that_has_ended_is_no_longer_unserved() {
+    let hive = Builder::new().io_workers(1).hive().unwrap();
+    let handle = hive.handle();
+    assert!(handle.arc().pool.is_unserved());
+    hive.shutdown(Shutdown::Abort);
+    assert!(!handle.arc().pool.is_unserved());
+}
+
+/// Takes wakes in its `poll` too, as a loop does whose waker is one of its events.
+struct GreedyCore {
+    bed: Arc<Parker>,
+    handle: Arc<OnceLock<crate::Handle>>,
+}
+
+impl EventCore for GreedyCore {
+    fn poll(&mut self) -> usize {
+        let Some(handle) = self.handle.get() else { return 0 };
+        while handle.arc().phase() < Phase::Background {
+            std::thread::sleep(MS);
+        }
+        // So that the wake has come.
+        std::thread::sleep(20 * MS);
+        self.bed.park_timeout(Duration::ZERO);
+        0
+    }
+
+    fn park(&mut self, timeout: Option<Duration>) {
+        match timeout {
+            None => self.bed.park(),
+            Some(timeout) => _ = self.bed.park_timeout(timeout),
+        }
+    }
+
+    fn waker(&self) -> Waker {
+        Waker::from(self.bed.clone())
+    }
+}
+
+#[test]
+fn a_main_worker_goes_at_the_deadline_though_its_core_has_taken_the_wake() {
+    let shown = Arc::new(OnceLock::new());
+    let hive = {
+        let shown = shown.clone();
+        let core = move |info: crate::WorkerInfo| match info.role {
+            Role::Io if info.index == 0 => {
+                let (bed, handle) = (Arc::new(Parker::new()), shown.clone());
+                Box::new(GreedyCore { bed, handle }) as Box<dyn EventCore>
+            }
+            _ => Box::new(ParkCore::new()),
+        };
+        Builder::new().io_workers(1).compute_workers(1).event_core(core).hive().unwrap()
+    };
+    let (release, held) = mpsc::channel::<()>();
+    let (started, starts) = mpsc::channel();
+    let closure = hive.spawn_blocking(move || {
+        started.send(()).unwrap();
+        held.recv().is_err()
+    });
+    starts.recv_timeout(PATIENCE).unwrap();
+    let handle = hive.handle();
+    _ = shown.set(hive.handle());
+    handle.request_shutdown(Shutdown::AbortFor(MS));
+    let report = bounded(move || hive.run().unwrap());
+    assert!(report.in_background, "{report}");
+    drop(release);
+    assert!(closure.wait());
 }
 
 /// As the two above, where the main worker's successor is the thread that cannot start.
