@@ -1,6 +1,9 @@
 //! Joins of more than two closures.
 
-use super::join;
+use std::panic::resume_unwind;
+
+use super::{caught, join};
+use crate::task::group::guard_user_code;
 
 /// Closures that are called together by [`join_many`]: a tuple of two to eight.
 ///
@@ -48,10 +51,17 @@ where
     R: Send,
 {
     let mut cells: Vec<_> = closures.into_iter().map(Cell::Closure).collect();
-    super::on_worker(|| {
-        let _announced = super::announce(cells.len());
-        call_all(&mut cells);
+    let called = caught(|| {
+        super::on_worker(|| {
+            let _announced = super::announce(cells.len());
+            call_all(&mut cells);
+        })
     });
+    if let Err(payload) = called {
+        // J6: each by itself, because the next is dropped though the drop of one panics.
+        cells.into_iter().for_each(|cell| _ = guard_user_code(|| drop(cell)));
+        resume_unwind(payload);
+    }
     cells.into_iter().map(Cell::into_value).collect()
 }
 

@@ -250,3 +250,24 @@ fn what_a_first_half_leaves_may_panic_after_a_stolen_half_has() {
         });
     });
 }
+
+#[test]
+fn a_panic_of_many_goes_on_though_the_values_of_others_panic_in_their_drops() {
+    struct Falls;
+
+    impl Drop for Falls {
+        fn drop(&mut self) {
+            fall("value");
+        }
+    }
+
+    watched(|dog| {
+        anywhere(dog, || {
+            for panics in [0, 3, 6] {
+                let make = |i| move || if i == panics { fall("closure") } else { Falls };
+                let message = message(|| std::mem::forget(join_all((0..7).map(make))));
+                assert_eq!(message.as_deref(), Some("closure"));
+            }
+        });
+    });
+}
