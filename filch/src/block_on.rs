@@ -19,7 +19,7 @@ use std::task::{Context, Poll};
 use crate::base::process::FORKED;
 use crate::config::UnhandledPanic;
 use crate::sched::adopt;
-use crate::sched::blocking::{Sleeper, wait_for_group};
+use crate::sched::blocking::{Notice, Sleeper, wait_for_group};
 use crate::sched::shared::Shared;
 use crate::sched::worker::Worker;
 use crate::spawn;
@@ -163,6 +163,7 @@ pub(crate) fn run_here<F: Future>(future: F, budget: u32) -> F::Output {
     let sleeper = Sleeper::new();
     let mut cx = Context::from_waker(&sleeper.waker);
     let mut future = pin!(future);
+    let mut notice = Notice::NotDue;
     loop {
         context::with(|here| {
             here.budget.set(budget);
@@ -174,7 +175,7 @@ pub(crate) fn run_here<F: Future>(future: F, budget: u32) -> F::Output {
         }
         context::check_process();
         // O4: a spent budget has woken the waker, so this lets go what a worker holds, and returns.
-        sleeper.sleep_in_block_on();
+        sleeper.sleep_in_block_on(&mut notice);
     }
 }
 

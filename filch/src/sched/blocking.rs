@@ -7,8 +7,8 @@
 //!     its ring, and somebody is told, so that nothing ready depends on the sleeper.
 //! B3. While a worker blocks it is out of its crew, so a spare comes if work is ready.
 //! B4. Whoever has waited a second for a hive that nobody runs says so on the error output, and goes on waiting: somebody may run it
-//!     yet. A wait for a task or a run knows the pool of its runtime. A `block_on` knows that of its own, and what the last poll was
-//!     refused by: a handle that is pending says so in the context if its hive is not run (X9 of `task/context`). A task that awaits
+//!     yet. A wait for a task or a run knows the pool of its runtime. A `block_on` knows that of its own, and polls
+//!     once more: a handle that is pending says so in the context if its hive is not run (X9 of `task/context`). A task that awaits
 //!     such a handle in a runtime that is run blocks no thread, and nobody tells.
 //!
 //! A job's entry that this thread pops from its own deque is compared with the awaited group by
@@ -62,6 +62,14 @@ impl Sleeper {
 /// How long a wait for a hive that nobody runs takes before somebody is told. By a person's measure.
 const NOTICE: Duration = Duration::from_secs(1);
 
+/// Whether a `block_on` that sleeps should say what it waits for (B4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Notice {
+    NotDue,
+    /// After one more poll, so that what is pending by then says whether nobody runs its hive.
+    Due,
+}
+
 impl Sleeper {
     /// As `sleep`, where a hive may be `suspected`. After a second `missing` says what is waited for, if nobody runs its hive (B4).
     fn sleep_or_tell(&self, suspected: bool, missing: impl FnOnce() -> Option<String>) {
@@ -82,15 +90,27 @@ impl Sleeper {
         self.sleep_or_tell(pool.is_unserved(), || pool.is_unserved().then(what));
     }
 
-    /// As `sleep`, of a `block_on` after a poll (B4).
-    pub(crate) fn sleep_in_block_on(&self) {
-        self.sleep_or_tell(Pool::is_any_unserved(), || {
-            let pending = context::with(|cx| cx.unserved.take());
-            let pending = pending.filter(|_| Pool::is_any_unserved());
-            pending
-                .map(|pending| pending.to_string())
-                .or_else(|| is_unserved_here().then(|| "a `block_on`".into()))
-        });
+    /// As `sleep`, of a `block_on` after a poll (B4). It may return early, with a notice that wants another poll.
+    pub(crate) fn sleep_in_block_on(&self, notice: &mut Notice) {
+        match std::mem::replace(notice, Notice::NotDue) {
+            Notice::Due => {
+                let pending =
+                    context::with(|cx| cx.unserved.take()).map(|pending| pending.to_string());
+                let what = pending.or_else(|| is_unserved_here().then(|| "a `block_on`".into()));
+                if let Some(what) = what {
+                    tell_that_nobody_runs(&what);
+                }
+            }
+            Notice::NotDue if Pool::is_any_unserved() && !sim::is_on() => {
+                let end = sim::now().checked_add(NOTICE);
+                if !end.is_some_and(|end| self.sleep_until(end)) {
+                    *notice = Notice::Due;
+                }
+                return;
+            }
+            Notice::NotDue => {}
+        }
+        self.sleep();
     }
 
     /// As `sleep`, of a run of a graph that began on this thread (B4).

@@ -1,7 +1,9 @@
 //! The life of a hive: registered, run by its caller, asked to stop, ended with all its tasks.
 
+use std::future::{Future, poll_fn};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::panic::resume_unwind;
+use std::pin::Pin;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -391,8 +393,33 @@ fn each_panic_of_a_hook_for_threads_reaches_the_hook_for_panics() {
 const CHILD: &str = "FILCH_TEST_WAITS_FOR_NOBODY";
 
 /// Threads wait for a hive, which is run once somebody has read that they do.
+/// Begins to wait for a task before its hive is run. Returns how to end that.
+fn wait_for_a_hive_that_is_run_meanwhile() -> impl FnOnce() {
+    let hive = Builder::new().io_workers(1).compute_workers(1).hive().unwrap();
+    let (end, ended) = filch::sync::oneshot::channel();
+    let mut task = hive.spawn(async move { ended.await.unwrap() });
+    let (told, polled) = mpsc::channel();
+    let waiter = std::thread::Builder::new().name("served".into()).spawn(move || {
+        filch::block_on(poll_fn(|cx| {
+            let poll = Pin::new(&mut task).poll(cx);
+            let _ = told.send(());
+            poll
+        }))
+    });
+    polled.recv().unwrap();
+    let stop = hive.handle();
+    let runs = std::thread::spawn(move || hive.run().unwrap());
+    move || {
+        end.send(()).unwrap();
+        waiter.unwrap().join().unwrap();
+        stop.request_stop();
+        runs.join().unwrap();
+    }
+}
+
 fn wait_for_nobody() {
     type Waits = Box<dyn FnOnce() -> i32 + Send>;
+    let served = wait_for_a_hive_that_is_run_meanwhile();
     let builder = Builder::new().io_workers(1).compute_workers(1).adoptable_threads(1);
     let hive = builder.hive().unwrap();
     let spawn = |value| hive.task().name("kept").spawn(async move { value });
@@ -441,6 +468,7 @@ fn wait_for_nobody() {
     let waiters = waiters
         .map(|(name, waits)| std::thread::Builder::new().name(name.into()).spawn(waits).unwrap());
     std::io::stdin().read_exact(&mut [0]).unwrap();
+    served();
     let stop = hive.handle();
     let ending = std::thread::spawn(move || {
         let values = waiters.map(|waiter| waiter.join().unwrap());
@@ -467,7 +495,8 @@ fn whoever_waits_for_a_hive_that_nobody_runs_is_named_after_a_second_and_goes_on
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-        let mut told: Vec<_> = lines.filter(|line| line.starts_with("filch: ")).take(6).collect();
+        let mut lines = lines.filter(|line| line.starts_with("filch: "));
+        let mut told: Vec<_> = lines.by_ref().take(6).collect();
         told.sort();
         let expected = [
             ("awaits", "task ", "spawned at filch/tests/hive/life.rs:"),
@@ -485,6 +514,7 @@ fn whoever_waits_for_a_hive_that_nobody_runs_is_named_after_a_second_and_goes_on
             assert!(line.contains(part) && line.contains(hint), "{line}");
         }
         child.stdin.take().unwrap().write_all(b"!").unwrap();
+        assert_eq!(lines.next(), None, "the wait for a hive that is run by now is not named");
         assert!(child.wait().unwrap().success());
     });
 }
