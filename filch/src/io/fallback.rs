@@ -17,6 +17,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::{Mutex, PoisonError};
 
 use super::epoll::Events;
 use super::files::FileRequest;
@@ -98,6 +99,9 @@ fn attempt(request: &Request) -> Attempt {
 
 /// Makes a call while a descriptor is set not to block (L2).
 fn unwaiting(fd: RawFd, call: impl FnOnce() -> i32) -> i32 {
+    // Clones of a descriptor share the setting: of two at once, one would take it from the other before its call.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let flags = sys::status_flags(fd);
     if flags < 0 || flags & libc::O_NONBLOCK != 0 {
         return call();
