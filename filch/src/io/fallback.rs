@@ -72,8 +72,12 @@ fn attempt(request: &Request) -> Attempt {
                 result => result,
             },
             Request::Poll { fd, direction } => sys::is_ready(*fd, *direction),
-            // SAFETY: R1 of `request`, what is in flight is kept until it is told.
-            Request::AcceptMany { fd } => unwaiting(*fd, || unsafe { request.call() }),
+            // Nothing is set in vain: rings that accept from a clone would be told that they would block.
+            Request::AcceptMany { fd } => match sys::is_ready(*fd, Direction::Read) {
+                // SAFETY: R1 of `request`, what is in flight is kept until it is told.
+                ready if ready > 0 => unwaiting(*fd, || unsafe { request.call() }),
+                result => result,
+            },
             // SAFETY: as above.
             Request::Connect { fd, .. } => unwaiting(*fd, || unsafe { request.call() }),
             Request::File(file) => {
