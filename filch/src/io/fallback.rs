@@ -17,6 +17,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::{Mutex, PoisonError};
 
 use super::epoll::Events;
 use super::files::FileRequest;
@@ -71,8 +72,12 @@ fn attempt(request: &Request) -> Attempt {
                 result => result,
             },
             Request::Poll { fd, direction } => sys::is_ready(*fd, *direction),
-            // SAFETY: R1 of `request`, what is in flight is kept until it is told.
-            Request::AcceptMany { fd } => unwaiting(*fd, || unsafe { request.call() }),
+            // Nothing is set in vain: rings that accept from a clone would be told that they would block.
+            Request::AcceptMany { fd } => match sys::is_ready(*fd, Direction::Read) {
+                // SAFETY: R1 of `request`, what is in flight is kept until it is told.
+                ready if ready > 0 => unwaiting(*fd, || unsafe { request.call() }),
+                result => result,
+            },
             // SAFETY: as above.
             Request::Connect { fd, .. } => unwaiting(*fd, || unsafe { request.call() }),
             Request::File(file) => {
@@ -98,6 +103,9 @@ fn attempt(request: &Request) -> Attempt {
 
 /// Makes a call while a descriptor is set not to block (L2).
 fn unwaiting(fd: RawFd, call: impl FnOnce() -> i32) -> i32 {
+    // Clones of a descriptor share the setting: of two at once, one would take it from the other before its call.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let flags = sys::status_flags(fd);
     if flags < 0 || flags & libc::O_NONBLOCK != 0 {
         return call();

@@ -658,9 +658,13 @@ impl Slots {
         self.prospect = Prospect::Never;
     }
 
-    /// Whether an operation has no last completion yet.
-    pub(crate) fn is_in_flight(&mut self, key: Key) -> bool {
-        self.get(key).is_some_and(|life| life.is_in_flight())
+    /// Whether a ring may still find an operation that is to be cancelled: not what a call performs (O9), and not what
+    /// only waits for its notice (O7).
+    pub(crate) fn is_cancellable(&self, key: Key) -> bool {
+        let entry = self.entries.get(key.index as usize);
+        entry.filter(|entry| entry.generation == key.generation).is_some_and(|entry| {
+            entry.life.is_in_flight() && entry.first.is_none() && entry.means != Means::Call
+        })
     }
 
     /// What is in flight.

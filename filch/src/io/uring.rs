@@ -19,7 +19,8 @@
 //! U7. Closing a ring that has something in flight is not the end of that: the kernel ends it later. Then it lets go of
 //!     the pipe that is registered with the ring, whose other end tells (`Closing`).
 //! U8. A cancel finds nothing also while its operation is between two places in the kernel: it was ready, and has not
-//!     run yet. So a cancel that has found nothing is made again, as long as its operation is in flight.
+//!     run yet. So a cancel that has found nothing is made again, as long as its operation is in flight. What only waits
+//!     for its notice is no operation there any more: it would be asked for again without end.
 //!
 //! Modes: COOP_TASKRUN with TASKRUN_FLAG, or plain. Never SINGLE_ISSUER or DEFER_TASKRUN: with
 //! those nobody but the owner could see its completions, and a stuck owner would hold them.

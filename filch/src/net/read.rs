@@ -36,7 +36,7 @@ use std::task::{Poll, ready};
 
 use crate::base::shim::{AtomicBool, Mutex, MutexGuard, Ordering};
 use crate::io::buffers::Pool;
-use crate::io::cause::{error_of, is_lost};
+use crate::io::cause::{answer_of, error_of, is_lost};
 use crate::io::descriptor::Descriptor;
 use crate::io::engine::Ticket;
 use crate::io::plain::{Drivers, Plain, Standing};
@@ -237,7 +237,7 @@ impl ReadSide {
             // The end is told again.
             Ok([]) => return None,
             Ok(bytes) => state.stash.push_back(Chunk::from_vec(bytes.to_vec())),
-            Err(error) => state.failed = error.raw_os_error().or(state.failed),
+            Err(error) => state.failed = Some(-answer_of(&error)),
         }
         self.tell(state);
         None

@@ -1,10 +1,19 @@
 //! Writes without a copy.
 
 use std::pin::pin;
+use std::time::Duration;
 
-use crate::{begin, on_each_backend, pair, pattern};
+use crate::{alone, begin, on_each_backend, pair, pattern};
 
 const LEN: usize = 4 << 20;
+
+/// Processor time of this process.
+fn used() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: there is room for the answer.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) }, 0);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
 
 on_each_backend! {
     fn bytes_arrive_whole_without_a_copy(on) {
@@ -74,6 +83,30 @@ on_each_backend! {
             let sent = result.unwrap_or(0);
             drop(client);
             assert_eq!(reader.await, sent);
+        });
+    }
+
+    fn a_cancelled_write_that_waits_for_its_notice_costs_no_time(on) {
+        if !on.is_uring() {
+            return;
+        }
+        let _alone = alone();
+        on.on_worker(async {
+            let (client, server) = pair().await.unwrap();
+            client.set_zero_copy(Some(1));
+            let mut write = Box::pin(client.write_all(pattern(0, 16 * LEN)));
+            begin(write.as_mut()).await;
+            filch::time::sleep(Duration::from_millis(50)).await;
+            // The first ends the send, and leaves the notice; the second finds nothing.
+            begin(pin!(write.as_mut().cancel())).await;
+            filch::time::sleep(Duration::from_millis(50)).await;
+            begin(pin!(write.as_mut().cancel())).await;
+            let before = used();
+            filch::time::sleep(Duration::from_millis(500)).await;
+            let used = used() - before;
+            drop(write);
+            drop((client, server));
+            assert!(used < Duration::from_millis(250), "{used:?}");
         });
     }
 

@@ -336,8 +336,14 @@ impl Driver {
         self.leak();
     }
 
-    /// Keeps what is in flight for ever: the kernel may still write to it.
+    /// Keeps what is in flight for ever: the kernel may still write to it. A later ring of this driver does not have it,
+    /// so it is neither cancelled there nor told as lost (O9 of `slots`).
     fn leak(&self) {
+        let mut state = self.lock();
+        for key in state.slots.in_flight() {
+            state.slots.note_call(key);
+        }
+        drop(state);
         match self.home.engine.upgrade() {
             Some(engine) => std::mem::forget(engine.driver(self.home.index).clone()),
             None => std::mem::forget(std::mem::take(&mut self.lock().slots)),

@@ -90,7 +90,9 @@ impl Driver {
         }
         // Not again as long as the kernel has not heard all of it: that would be more each time.
         if !uring.is_full() {
-            slots.in_flight().into_iter().for_each(|key| uring.cancel(key));
+            let mut keys = slots.in_flight();
+            keys.retain(|&key| slots.is_cancellable(key));
+            keys.into_iter().for_each(|key| uring.cancel(key));
         }
         if ending == Ending::Close {
             // O7 of `slots`: a peer that does not read would hold up the end.
