@@ -145,6 +145,14 @@ impl FileRequest {
         }
     }
 
+    /// Whether it reads what a device may have to bring. What reads on from the kernel's position may be a pipe.
+    pub(crate) fn waits_for_a_device(&self) -> bool {
+        match *self {
+            Self::Read { offset, .. } | Self::ReadVectored { offset, .. } => offset != HERE,
+            _ => false,
+        }
+    }
+
     /// Performs the request by a call, which may block (F1).
     ///
     /// # Safety

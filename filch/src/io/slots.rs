@@ -223,6 +223,8 @@ enum Means {
     Uncopied(i32),
     /// It waits for bytes of this socket (O8).
     Reads(i32),
+    /// A read of a file at an offset, which the kernel does not find while it waits for a device.
+    Device,
     /// A call on another thread (O9).
     Call,
 }
@@ -328,6 +330,11 @@ impl Slots {
     /// As `insert`, of what waits for bytes of this socket (O8).
     pub(crate) fn insert_read(&mut self, waker: Waker, fd: i32) -> Key {
         self.add(Life::waiting(waker), Times::Once, Means::Reads(fd))
+    }
+
+    /// As `insert`, of a read of a file at an offset.
+    pub(crate) fn insert_device_read(&mut self, waker: Waker) -> Key {
+        self.add(Life::waiting(waker), Times::Once, Means::Device)
     }
 
     /// As `insert`, of a send without a copy, to this socket (O7).
@@ -665,6 +672,11 @@ impl Slots {
         entry.filter(|entry| entry.generation == key.generation).is_some_and(|entry| {
             entry.life.is_in_flight() && entry.first.is_none() && entry.means != Means::Call
         })
+    }
+
+    /// Whether a cancel that has found nothing may find the operation the next time (U8 of `uring`).
+    pub(crate) fn may_be_found_yet(&self, key: Key) -> bool {
+        self.is_cancellable(key) && self.entries[key.index as usize].means != Means::Device
     }
 
     /// What is in flight.

@@ -20,7 +20,8 @@
 //!     the pipe that is registered with the ring, whose other end tells (`Closing`).
 //! U8. A cancel finds nothing also while its operation is between two places in the kernel: it was ready, and has not
 //!     run yet. So a cancel that has found nothing is made again, as long as its operation is in flight. What only waits
-//!     for its notice is no operation there any more: it would be asked for again without end.
+//!     for its notice is no operation there any more, and what waits for a device is not found until that answers: they would
+//!     be asked for again without end.
 //!
 //! Modes: COOP_TASKRUN with TASKRUN_FLAG, or plain. Never SINGLE_ISSUER or DEFER_TASKRUN: with
 //! those nobody but the owner could see its completions, and a stuck owner would hold them.

@@ -122,7 +122,7 @@ impl State {
         if let Backend::Uring(uring) = backend {
             // U8 of `uring`.
             while let Some(key) = uring.take_missed() {
-                if slots.is_cancellable(key) {
+                if slots.may_be_found_yet(key) {
                     again.push(key);
                 }
             }

@@ -67,6 +67,9 @@ impl Driver {
                 Request::Recv { fd, .. } | Request::Poll { fd, direction: Direction::Read } => {
                     state.slots.insert_read(waker, fd)
                 }
+                Request::File(ref read) if read.waits_for_a_device() => {
+                    state.slots.insert_device_read(waker)
+                }
                 _ => state.slots.insert(waker),
             };
             state.hand_over(request, performer, key);
