@@ -84,7 +84,7 @@ pub const CHAPTERS: &[Chapter] = &[
     },
     Chapter {
         title: "timers",
-        sentence: "A sleep ends microseconds after its deadline; a timeout that does not fire is cheap.",
+        sentence: "A sleep ends some tens of microseconds late; a timeout that does not fire is cheap.",
         show: io::timers,
     },
     Chapter {

@@ -26,7 +26,7 @@ pub fn simulator(guide: &Guide) -> Shown {
     assert_eq!(again.to_string(), failure.to_string(), "the seed repeats all of it");
     format!(
         "planted bug: two deposits may read the same balance, and one is lost\n\
-         found after {} seeds and {time}: seed {seed} fails with \"{LOST}\"\n\
+         {} seeds tried in {time}: seed {seed} fails with \"{LOST}\"\n\
          seed {seed} again: the same failure",
         seed + 1
     )

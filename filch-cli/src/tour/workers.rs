@@ -145,7 +145,7 @@ pub fn hostages(guide: &Guide) -> Shown {
         let [one, all] =
             [0, 1].map(|metric| delays.words(metric, Says::Latency, |ms| seconds(ms / 1e3)));
         format!(
-            "tasks block their workers for 200 ms; longest delay of a ready task:\n  \
+            "tasks block their workers for 200 ms; longest delay of any ready task (most wait less):\n  \
              one of 2 workers blocked: {one}\n  both blocked: {all}"
         )
     };

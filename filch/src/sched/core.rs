@@ -58,7 +58,8 @@ pub trait EventCore: Send {
     /// return early. A wake that came before the call makes it return at once.
     fn park(&mut self, timeout: Option<Duration>);
 
-    /// Ends the current or the next `park`, from any thread.
+    /// Ends the current or the next `park`, from any thread. A wake must not block: a waker that waits for a worker which it is
+    /// about to wake waits for ever.
     fn waker(&self) -> Waker;
 
     /// The kind of sources that it takes; by default it takes none. Does not change.

@@ -57,7 +57,8 @@ const RARE_WALK: Duration = Duration::from_secs(1);
 /// a task still runs: a closure of [`spawn_blocking`](crate::spawn_blocking()), a job, a future that is stuck in a
 /// poll. The [report](ShutdownReport) names it, and the end goes on in the background until it returns. In the same way it
 /// leaves a thread that does not end, because a [stop hook](crate::Builder::on_thread_stop) blocks on it, say: once the
-/// tasks are gone, threads have 50 ms at least.
+/// tasks are gone, threads have 50 ms at least. What a program runs at the edges of a thread has no deadline: a start hook, and the
+/// destructors of thread-locals.
 ///
 /// No end returns while the task that does not end runs on the calling thread itself. That is the main worker of a
 /// hive, inside of [`Runtime::run`](crate::Runtime::run), [`Pump::run`](crate::Pump::run) or
