@@ -168,7 +168,6 @@ pub fn sample(args: &SampleArgs) -> io::Result<std::convert::Infallible> {
 }
 
 /// The names of all scenarios.
-#[cfg(test)]
 pub fn scenario_names() -> Vec<&'static str> {
     catalogue().iter().map(|entry| entry.name).collect()
 }
