@@ -113,9 +113,10 @@ unsafe impl Send for Slot {}
 const _: () = assert!(std::mem::offset_of!(Slot, head) == 0);
 
 impl Slot {
-    fn new(plan: &Plan, cells: &Cells) -> Box<Self> {
+    /// On the heap, by the pointer that its entries lead to: a reference to all of it would end what that may be used for.
+    fn new(plan: &Plan, cells: &Cells) -> NonNull<Self> {
         let joins = plan.records.iter().map(|record| Join::new(record.strong)).collect();
-        let mut slot = Box::new(Self {
+        let slot = Box::new(Self {
             head: RunHead { work: work::from_worker },
             plan: NonNull::from(plan),
             joins,
@@ -139,9 +140,13 @@ impl Slot {
             busy: AtomicBool::new(true),
             next: ptr::null(),
         });
-        let number = Number::register(NonNull::from(&slot.head));
-        slot.bits = number.bits();
-        slot.number = Some(number);
+        // SAFETY: from a box.
+        let slot = unsafe { NonNull::new_unchecked(Box::into_raw(slot)) };
+        let number = Number::register(slot.cast());
+        // SAFETY: just made, and nobody else has it.
+        unsafe { (*slot.as_ptr()).bits = number.bits() };
+        // SAFETY: as above.
+        unsafe { (*slot.as_ptr()).number = Some(number) };
         slot
     }
 
@@ -416,21 +421,20 @@ impl Slots {
             }
             at = slot.next;
         }
-        let slot = Box::into_raw(Slot::new(plan, cells));
+        let slot = Slot::new(plan, cells);
         // ORDERING: Relaxed, a guess for the exchange.
         let mut first = self.first.load(Ordering::Relaxed);
         loop {
             // SAFETY: just made, and nobody else has it.
-            unsafe { (*slot).next = first };
+            unsafe { (*slot.as_ptr()).next = first };
             // ORDERING: Release pairs with the Acquire above.
             match self.first.compare_exchange_weak(
                 first,
-                slot,
+                slot.as_ptr(),
                 Ordering::Release,
                 Ordering::Relaxed,
             ) {
-                // SAFETY: from a box.
-                Ok(_) => return unsafe { NonNull::new_unchecked(slot) },
+                Ok(_) => return slot,
                 Err(now) => first = now,
             }
         }

@@ -44,20 +44,23 @@ impl Worker {
     /// # Safety
     /// `start` is what [`crate::task::state::State::start`] has just returned.
     pub(super) unsafe fn run_started(&self, task: RawTask, start: Start) {
-        // SAFETY: T4, the entry keeps the cell alive.
-        let header = unsafe { task.header() };
         let start = match start {
+            // The entry is gone, and with it what kept the cell for us.
+            Start::Tombstone => return,
+            // SAFETY: that was the last reference.
+            Start::TombstoneLast => return unsafe { task.free() },
             Start::Run | Start::Detached if self.is_aborting() => Start::Cancelled,
             Start::Detached => {
+                // SAFETY: `start` gave us the body, which keeps the cell.
+                let header = unsafe { task.header() };
                 // SAFETY: `start` gave us the body, and no frame was entered for it.
                 unsafe { self.shared().adopt(header) };
                 Start::Run
             }
-            Start::Tombstone => return,
-            // SAFETY: that was the last reference.
-            Start::TombstoneLast => return unsafe { task.free() },
             start => start,
         };
+        // SAFETY: `start` gave us the body, which keeps the cell.
+        let header = unsafe { task.header() };
         // SAFETY: the task is not DONE (T2), so its group is there, and it runs next.
         unsafe { Group::open_ledger(header.group_ptr()) };
         if header.vtable.tree.is_none() {
