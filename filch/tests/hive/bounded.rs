@@ -41,6 +41,21 @@ fn ask(handle: Handle, starts: mpsc::Receiver<()>, how: Shutdown) -> std::thread
     })
 }
 
+/// A pump whose end is asked for beside a straggler, and then finished: that returns, and names the straggler.
+fn finish_beside_a_straggler(name: &str, first: impl FnOnce(&Handle), how: Shutdown) {
+    let hive = hive(name);
+    let (handle, gate) = (hive.handle(), Gate::default());
+    let pump = hive.pump(|| ()).unwrap();
+    let (job, starts) = spawn_straggler(&handle, &gate);
+    receive(&starts);
+    first(&handle);
+    let report = pump.finish(how);
+    assert_eq!(report.still_running[0].id, job.id(), "{report}");
+    gate.open();
+    job.wait_outcome().unwrap();
+    until(|| !has_threads(name));
+}
+
 fn has_threads(prefix: &str) -> bool {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let mut names =
@@ -186,17 +201,7 @@ fn a_drain_of_a_hive_becomes_an_abort() {
 fn finish_gives_an_end_that_was_asked_for_a_deadline() {
     watched(|| {
         for how in [Shutdown::AbortFor(MS), Shutdown::DrainFor(MS)] {
-            let hive = hive("hb7");
-            let (handle, gate) = (hive.handle(), Gate::default());
-            let pump = hive.pump(|| ()).unwrap();
-            let (job, starts) = spawn_straggler(&handle, &gate);
-            receive(&starts);
-            handle.request_stop();
-            let report = pump.finish(how);
-            assert_eq!(report.still_running[0].id, job.id(), "{report}");
-            gate.open();
-            job.wait_outcome().unwrap();
-            until(|| !has_threads("hb7"));
+            finish_beside_a_straggler("hb7", Handle::request_stop, how);
         }
     });
 }
@@ -233,17 +238,8 @@ fn occupy_a_blocker(handle: &Handle, gate: &Gate) -> JoinHandle<()> {
 #[test]
 fn an_abort_of_a_drain_with_a_deadline_keeps_the_deadline() {
     watched(|| {
-        let hive = hive("hb9");
-        let (handle, gate) = (hive.handle(), Gate::default());
-        let pump = hive.pump(|| ()).unwrap();
-        let (job, starts) = spawn_straggler(&handle, &gate);
-        receive(&starts);
-        handle.request_shutdown(Shutdown::DrainFor(MS));
-        let report = pump.finish(Shutdown::Abort);
-        assert_eq!(report.still_running[0].id, job.id(), "{report}");
-        gate.open();
-        job.wait_outcome().unwrap();
-        until(|| !has_threads("hb9"));
+        let first = |handle: &Handle| handle.request_shutdown(Shutdown::DrainFor(MS));
+        finish_beside_a_straggler("hb9", first, Shutdown::Abort);
     });
 }
 

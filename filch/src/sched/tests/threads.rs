@@ -187,6 +187,21 @@ fn occupy_a_blocker(handle: &crate::Handle) -> (mpsc::Sender<()>, crate::JoinHan
     (release, closure)
 }
 
+/// Threads may start again, and what still ran may end: then nothing of the runtime is left.
+fn goes_by_itself(
+    release: mpsc::Sender<()>,
+    closure: crate::JoinHandle<bool>,
+    refused: impl Sized,
+    handle: crate::Handle,
+) {
+    drop(release);
+    assert!(bounded(move || closure.wait()));
+    drop(refused);
+    let pool = Arc::downgrade(&handle.arc().pool);
+    drop(handle);
+    eventually("the rest goes by itself", || pool.strong_count() == 0);
+}
+
 #[test]
 fn a_hive_whose_threads_cannot_start_ends_at_its_deadline_beside_a_straggler() {
     for how in [Shutdown::AbortFor(MS), Shutdown::DrainFor(MS)] {
@@ -198,12 +213,7 @@ fn a_hive_whose_threads_cannot_start_ends_at_its_deadline_beside_a_straggler() {
         let report = bounded(move || hive.shutdown(how));
         assert!(report.in_background, "{report}");
         assert_eq!(report.still_running[0].id, closure.id(), "{report}");
-        drop(release);
-        assert!(bounded(move || closure.wait()));
-        drop(refused);
-        let pool = Arc::downgrade(&handle.arc().pool);
-        drop(handle);
-        eventually("the rest goes by itself", || pool.strong_count() == 0);
+        goes_by_itself(release, closure, refused, handle);
     }
 }
 
@@ -223,12 +233,7 @@ fn a_run_whose_threads_cannot_start_returns_at_the_deadline_that_it_gets_meanwhi
     let error = bounded(move || hive.run().unwrap_err().to_string());
     assert!(error.starts_with("cannot start thread \"tn8-cpu-0\": "), "{error}");
     impatient.join().unwrap();
-    drop(release);
-    assert!(bounded(move || closure.wait()));
-    drop(refused);
-    let pool = Arc::downgrade(&handle.arc().pool);
-    drop(handle);
-    eventually("the rest goes by itself", || pool.strong_count() == 0);
+    goes_by_itself(release, closure, refused, handle);
 }
 
 /// Waits for a closure when it is dropped.
